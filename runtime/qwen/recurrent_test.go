@@ -91,6 +91,43 @@ func TestRecurrent(t *testing.T) {
 	}
 }
 
+// TestRecurrentLong: a pass over a long text, which keeps only some of the states, gives the bits of short passes. What
+// it has dropped is computed again for a text that branches off, and is not dropped if that is part of the pass.
+func TestRecurrentLong(t *testing.T) {
+	m := load(t, recurrentFile(t, "q8_0", nil), host.Options{Threads: 2})
+	ids := randomTokens(rand.New(rand.NewPCG(5, 5)), 400, 300)
+	want := allLogits(t, m, ids, gguf.F16, 16)
+	for _, pass := range []int{150, 273, 400} {
+		require.Equal(t, want, allLogits(t, m, ids, gguf.F16, pass), "passes of %d", pass)
+	}
+	c, err := m.NewCache(800, gguf.F16)
+	require.NoError(t, err)
+	forward := func(rows []backend.Row) []float32 {
+		out := make([]backend.Output, 1)
+		last := backend.Want{Rows: []int{len(rows) - 1}, K: 1, Logits: true}
+		require.NoError(t, m.Forward(t.Context(), c.KV(), rows, out, last))
+		return out[0].Logits
+	}
+	after := func(n int, token int32) []float32 {
+		all := allLogits(t, m, append(slices.Clone(ids[:n]), token), gguf.F16, n+1)
+		return all[n]
+	}
+	rows, err := c.Extend(ids)
+	require.NoError(t, err)
+	branch := backend.Row{Token: 7, Pos: 200, Slot: 777, See: []backend.Span{{From: 0, To: 200}, {From: 777, To: 778}}}
+	require.Equal(t, after(200, 7), forward(append(rows, branch)), "a branch in the pass")
+	for _, n := range []int{399, 385, 300, 271, 257, 130, 20, 3} {
+		c.Truncate(n)
+		rows, err := c.Extend([]int32{9})
+		require.NoError(t, err)
+		require.Equal(t, after(n, 9), forward(rows), "cut after %d tokens", n)
+		c.Truncate(n)
+		rows, err = c.Extend(ids[n:])
+		require.NoError(t, err)
+		require.Equal(t, want[399], forward(rows), "the whole text after a cut after %d tokens", n)
+	}
+}
+
 func referenceLogits(t testing.TB, f *gguf.File, ids []int32) [][]float64 {
 	t.Helper()
 	r, err := reference.Load(f)
@@ -98,8 +135,8 @@ func referenceLogits(t testing.TB, f *gguf.File, ids []int32) [][]float64 {
 	return r.Logits(ids)
 }
 
-// TestRecurrentLong: after a text of more tokens than a pass takes, the most probable tokens are those of the reference.
-func TestRecurrentLong(t *testing.T) {
+// TestRecurrentGreedy: after a text of more tokens than a pass takes, the most probable tokens are those of the reference.
+func TestRecurrentGreedy(t *testing.T) {
 	ids := randomTokens(rand.New(rand.NewPCG(5, 5)), 600, 300)
 	f := recurrentFile(t, "f32", func(s *synth.Spec) { s.Context = 1024 })
 	r, err := reference.Load(f)

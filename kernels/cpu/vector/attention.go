@@ -80,6 +80,16 @@ func MixF32(acc, p []float32, stride, n int, v []float32, step int) {
 	}
 }
 
+// PairMixF32 is [PairMixF16] for values in float32.
+func PairMixF32(acc, p []float32, stride, n int, v []float32, step int) {
+	f := inUse().pairMixF32
+	if f == nil || len(acc)%(64*Queries) != 0 {
+		MixF32(acc, p, stride, n, v, step)
+	} else if mixFits(len(acc), len(p), stride, n, len(v), step) {
+		f(acc, p, stride, n, bytesOf(v), 4*step)
+	}
+}
+
 // mixFor returns best if it supports acc elements of all sums, otherwise plain.
 func mixFor(best, plain mix, acc int) mix {
 	if acc%(8*Queries) != 0 {

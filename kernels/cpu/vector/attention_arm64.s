@@ -195,3 +195,59 @@ TEXT ·mixF16NEON(SB), NOSPLIT, $0-96
 // func mixF32NEON(acc, p []float32, stride, n int, v []byte, step int)
 TEXT ·mixF32NEON(SB), NOSPLIT, $0-96
 	MIX(LOAD8_F32, 4)
+
+// The sums of 16 columns, in the registers d to d+3, += V16-V19 times a weight in all lanes of register w.
+#define FOUR_SUMS(w, d) \
+	FMLA(16, w, d);   \
+	FMLA(17, w, d+1); \
+	FMLA(18, w, d+2); \
+	FMLA(19, w, d+3)
+
+// func pairMixF32NEON(acc, p []float32, stride, n int, v []byte, step int)
+// 32 columns at a time, over all values each. R0 acc, R1 bytes of a row of acc, R2 p, R10 stride, R3 n, R4 v, R8 step,
+// R11 columns left; inner R5 v, R6 and R7 the weights, R9 values left.
+TEXT ·pairMixF32NEON(SB), NOSPLIT, $0-96
+	MOVD acc_base+0(FP), R0
+	MOVD acc_len+8(FP), R11
+	MOVD p_base+24(FP), R2
+	MOVD stride+48(FP), R10
+	MOVD n+56(FP), R3
+	MOVD v_base+64(FP), R4
+	MOVD step+88(FP), R8
+	LSR  $3, R11
+	LSL  $2, R11, R1
+	LSL  $2, R10
+cols:
+	MOVD R4, R5
+	MOVD R2, R6
+	ADD  R10, R2, R7
+	MOVD R3, R9
+	ADD  R1, R0, R12
+	ADD  $64, R0, R13
+	ADD  $64, R12, R14
+	VLD1 (R0), [V0.S4, V1.S4, V2.S4, V3.S4]
+	VLD1 (R13), [V4.S4, V5.S4, V6.S4, V7.S4]
+	VLD1 (R12), [V8.S4, V9.S4, V10.S4, V11.S4]
+	VLD1 (R14), [V12.S4, V13.S4, V14.S4, V15.S4]
+value:
+	MOVD R5, R15
+	VLD1R.P 4(R6), [V20.S4]
+	VLD1R.P 4(R7), [V21.S4]
+	VLD1.P 64(R15), [V16.S4, V17.S4, V18.S4, V19.S4]
+	FOUR_SUMS(20, 0)
+	FOUR_SUMS(21, 8)
+	VLD1 (R15), [V16.S4, V17.S4, V18.S4, V19.S4]
+	FOUR_SUMS(20, 4)
+	FOUR_SUMS(21, 12)
+	ADD  R8, R5
+	SUBS $1, R9
+	BNE  value
+	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R0)
+	VST1 [V4.S4, V5.S4, V6.S4, V7.S4], (R13)
+	VST1 [V8.S4, V9.S4, V10.S4, V11.S4], (R12)
+	VST1 [V12.S4, V13.S4, V14.S4, V15.S4], (R14)
+	ADD  $128, R4
+	ADD  $128, R0
+	SUBS $32, R11
+	BNE  cols
+	RET

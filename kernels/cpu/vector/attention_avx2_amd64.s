@@ -151,3 +151,64 @@ TEXT ·mixF16AVX2(SB), NOSPLIT, $0-96
 // func mixF32AVX2(acc, p []float32, stride, n int, v []byte, step int)
 TEXT ·mixF32AVX2(SB), NOSPLIT, $0-96
 	MIX(LOAD8_F32, 4)
+
+// func pairMixF32AVX2(acc, p []float32, stride, n int, v []byte, step int)
+// 32 columns at a time, over all values each. DI acc, R9 bytes of a row of acc, DX p, R10 stride, R12 n, SI v, R8 step,
+// R11 columns left; inner AX v, CX p, R13 values left, BX the second row.
+TEXT ·pairMixF32AVX2(SB), NOSPLIT, $0-96
+	MOVQ acc_base+0(FP), DI
+	MOVQ acc_len+8(FP), R11
+	MOVQ p_base+24(FP), DX
+	MOVQ stride+48(FP), R10
+	MOVQ n+56(FP), R12
+	MOVQ v_base+64(FP), SI
+	MOVQ step+88(FP), R8
+	SHRQ $3, R11
+	LEAQ (R11*4), R9
+	SHLQ $2, R10
+cols:
+	MOVQ SI, AX
+	MOVQ DX, CX
+	MOVQ R12, R13
+	LEAQ (DI)(R9*1), BX
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+	VMOVUPS 64(DI), Y2
+	VMOVUPS 96(DI), Y3
+	VMOVUPS (BX), Y4
+	VMOVUPS 32(BX), Y5
+	VMOVUPS 64(BX), Y6
+	VMOVUPS 96(BX), Y7
+value:
+	VMOVUPS (AX), Y8
+	VMOVUPS 32(AX), Y9
+	VMOVUPS 64(AX), Y10
+	VMOVUPS 96(AX), Y11
+	VBROADCASTSS (CX), Y12
+	VBROADCASTSS (CX)(R10*1), Y13
+	VFMADD231PS Y8, Y12, Y0
+	VFMADD231PS Y9, Y12, Y1
+	VFMADD231PS Y10, Y12, Y2
+	VFMADD231PS Y11, Y12, Y3
+	VFMADD231PS Y8, Y13, Y4
+	VFMADD231PS Y9, Y13, Y5
+	VFMADD231PS Y10, Y13, Y6
+	VFMADD231PS Y11, Y13, Y7
+	ADDQ R8, AX
+	ADDQ $4, CX
+	DECQ R13
+	JNZ  value
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS Y2, 64(DI)
+	VMOVUPS Y3, 96(DI)
+	VMOVUPS Y4, (BX)
+	VMOVUPS Y5, 32(BX)
+	VMOVUPS Y6, 64(BX)
+	VMOVUPS Y7, 96(BX)
+	ADDQ $128, SI
+	ADDQ $128, DI
+	SUBQ $32, R11
+	JNZ  cols
+	VZEROUPPER
+	RET

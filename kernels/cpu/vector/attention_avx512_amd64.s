@@ -221,22 +221,6 @@ done: \
 	VZEROUPPER;               \
 	RET
 
-// func scoresF16AVX512(dst []float32, stride int, q []float32, k []byte, step, blocks int)
-TEXT ·scoresF16AVX512(SB), NOSPLIT, $0-96
-	SCORES(LOAD16_F16, 2)
-
-// func scoresF32AVX512(dst []float32, stride int, q []float32, k []byte, step, blocks int)
-TEXT ·scoresF32AVX512(SB), NOSPLIT, $0-96
-	SCORES(LOAD16_F32, 4)
-
-// func mixF16AVX512(acc, p []float32, stride, n int, v []byte, step int)
-TEXT ·mixF16AVX512(SB), NOSPLIT, $0-96
-	MIX(LOAD16_F16, LOAD8_F16, 2)
-
-// func mixF32AVX512(acc, p []float32, stride, n int, v []byte, step int)
-TEXT ·mixF32AVX512(SB), NOSPLIT, $0-96
-	MIX(LOAD16_F32, LOAD8_F32, 4)
-
 // For two queries, Z20 and Z21 times the elements in Z16-Z19.
 #define PAIR4 \
 	VFMADD231PS Z16, Z20, Z0; \
@@ -266,6 +250,64 @@ TEXT ·mixF32AVX512(SB), NOSPLIT, $0-96
 	VMOVUPS 64(R), Z5;   \
 	VMOVUPS 128(R), Z6;  \
 	VMOVUPS 192(R), Z7
+
+// pairMix(acc, p []float32, stride, n int, v []byte, step int): 64 columns at a time, over all values each. DI acc, R9
+// bytes of a row of acc, DX p, R10 stride, R12 n, SI v, R8 step, R11 columns left; inner AX v, CX p, R13 values left,
+// BX the second row.
+#define PAIR_MIX(LOAD16, size) \
+	MOVQ acc_base+0(FP), DI;    \
+	MOVQ acc_len+8(FP), R11;    \
+	MOVQ p_base+24(FP), DX;     \
+	MOVQ stride+48(FP), R10;    \
+	MOVQ n+56(FP), R12;         \
+	MOVQ v_base+64(FP), SI;     \
+	MOVQ step+88(FP), R8;       \
+	SHRQ $3, R11;               \
+	LEAQ (R11*4), R9;           \
+	SHLQ $2, R10;               \
+cols: \
+	MOVQ SI, AX;                \
+	MOVQ DX, CX;                \
+	MOVQ R12, R13;              \
+	LEAQ (DI)(R9*1), BX;        \
+	PAIR_OF(BX);                \
+value: \
+	PREFETCHT0 8192(AX);        \
+	PREFETCHT0 8256(AX);        \
+	LOAD16((AX), Z16);          \
+	LOAD16((16*size)(AX), Z17); \
+	LOAD16((32*size)(AX), Z18); \
+	LOAD16((48*size)(AX), Z19); \
+	VBROADCASTSS (CX), Z20;     \
+	VBROADCASTSS (CX)(R10*1), Z21; \
+	PAIR4;                      \
+	ADDQ R8, AX;                \
+	ADDQ $4, CX;                \
+	DECQ R13;                   \
+	JNZ  value;                 \
+	PAIR_TO(BX);                \
+	ADDQ $(64*size), SI;        \
+	ADDQ $256, DI;              \
+	SUBQ $64, R11;              \
+	JNZ  cols;                  \
+	VZEROUPPER;                 \
+	RET
+
+// func scoresF16AVX512(dst []float32, stride int, q []float32, k []byte, step, blocks int)
+TEXT ·scoresF16AVX512(SB), NOSPLIT, $0-96
+	SCORES(LOAD16_F16, 2)
+
+// func scoresF32AVX512(dst []float32, stride int, q []float32, k []byte, step, blocks int)
+TEXT ·scoresF32AVX512(SB), NOSPLIT, $0-96
+	SCORES(LOAD16_F32, 4)
+
+// func mixF16AVX512(acc, p []float32, stride, n int, v []byte, step int)
+TEXT ·mixF16AVX512(SB), NOSPLIT, $0-96
+	MIX(LOAD16_F16, LOAD8_F16, 2)
+
+// func mixF32AVX512(acc, p []float32, stride, n int, v []byte, step int)
+TEXT ·mixF32AVX512(SB), NOSPLIT, $0-96
+	MIX(LOAD16_F32, LOAD8_F32, 4)
 
 // func pairScoresF16AVX512(dst []float32, stride int, q []float32, k []byte, step, blocks int)
 // Four blocks of keys at a time, then one. DI dst, R9 stride, DX q, R10 Dh, SI k, R8 step, R13 three of them,
@@ -340,43 +382,9 @@ done:
 	RET
 
 // func pairMixF16AVX512(acc, p []float32, stride, n int, v []byte, step int)
-// 64 columns at a time, over all values each. DI acc, R9 bytes of a row of acc, DX p, R10 stride, R12 n, SI v,
-// R8 step, R11 columns left; inner AX v, CX p, R13 values left, BX the second row.
 TEXT ·pairMixF16AVX512(SB), NOSPLIT, $0-96
-	MOVQ acc_base+0(FP), DI
-	MOVQ acc_len+8(FP), R11
-	MOVQ p_base+24(FP), DX
-	MOVQ stride+48(FP), R10
-	MOVQ n+56(FP), R12
-	MOVQ v_base+64(FP), SI
-	MOVQ step+88(FP), R8
-	SHRQ $3, R11
-	LEAQ (R11*4), R9
-	SHLQ $2, R10
-cols:
-	MOVQ SI, AX
-	MOVQ DX, CX
-	MOVQ R12, R13
-	LEAQ (DI)(R9*1), BX
-	PAIR_OF(BX)
-value:
-	PREFETCHT0 8192(AX)
-	PREFETCHT0 8256(AX)
-	LOAD16_F16((AX), Z16)
-	LOAD16_F16(32(AX), Z17)
-	LOAD16_F16(64(AX), Z18)
-	LOAD16_F16(96(AX), Z19)
-	VBROADCASTSS (CX), Z20
-	VBROADCASTSS (CX)(R10*1), Z21
-	PAIR4
-	ADDQ R8, AX
-	ADDQ $4, CX
-	DECQ R13
-	JNZ  value
-	PAIR_TO(BX)
-	ADDQ $128, SI
-	ADDQ $256, DI
-	SUBQ $64, R11
-	JNZ  cols
-	VZEROUPPER
-	RET
+	PAIR_MIX(LOAD16_F16, 2)
+
+// func pairMixF32AVX512(acc, p []float32, stride, n int, v []byte, step int)
+TEXT ·pairMixF32AVX512(SB), NOSPLIT, $0-96
+	PAIR_MIX(LOAD16_F32, 4)

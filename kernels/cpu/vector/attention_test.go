@@ -147,6 +147,29 @@ func TestPair(t *testing.T) {
 	})
 }
 
+// TestPairMixF32: the same for sums of values in float32.
+func TestPairMixF32(t *testing.T) {
+	each(t, func(t *testing.T, k *operations) {
+		if k.pairMixF32 == nil {
+			t.Skip("it computes them with the others")
+		}
+		for _, dh := range []int{64, 128, 192} {
+			for n := 1; n < 20; n++ {
+				in := kerneltest.NewInputs(t, uint64(n), 4*(n%3))
+				stride, step := n+n%2, dh+n%3
+				p, values := in.Floats(Queries*stride), bytesOf(in.Floats(n*step))
+				want := in.Floats(Queries * dh)
+				got, intact := kerneltest.Guarded[float32](t, Queries*dh, in.Off&^3)
+				copy(got, want)
+				k.mixF32(want, p, stride, n, values, 4*step)
+				k.pairMixF32(got, p, stride, n, values, 4*step)
+				intact()
+				require.Equal(t, want[:2*dh], slices.Clone(got[:2*dh]), "%d elements, %d values", dh, n)
+			}
+		}
+	})
+}
+
 // FuzzAttention compares every variant with the formulas at any shape and alignment.
 func FuzzAttention(f *testing.F) {
 	f.Add(uint64(1), uint8(64), uint8(3), uint8(28), uint8(5))
@@ -185,9 +208,14 @@ func TestAttentionBounds(t *testing.T) {
 	// Lengths of p, acc and values, for three values of 64 elements.
 	values, most := "vector: values reach beyond a slice", [5]int{7*5 + 3, 5, 512, 2*70 + 64, 70}
 	check("MixF32", values, func(a [5]int) { MixF32(f(a[2]), f(a[0]), a[1], 3, f(a[3]), a[4]) }, most)
+	check("PairMixF32", values, func(a [5]int) { PairMixF32(f(a[2]), f(a[0]), a[1], 3, f(a[3]), a[4]) }, most)
 	check("MixF16", values, func(a [5]int) { MixF16(f(a[2]), f(a[0]), a[1], 3, h(a[3]), a[4]) }, most)
 	check("PairMixF16", values, func(a [5]int) { PairMixF16(f(a[2]), f(a[0]), a[1], 3, h(a[3]), a[4]) }, most)
 	require.Panics(t, func() { WeightedSum(f(4), f(2), f(9), 6) })
+	require.NotPanics(t, func() { ProductSum(f(4), f(10), f(11), 6, 7, 2) })
+	require.Panics(t, func() { ProductSum(f(4), f(9), f(11), 6, 7, 2) })
+	require.Panics(t, func() { ProductSum(f(4), f(10), f(10), 6, 7, 2) })
+	require.Panics(t, func() { ProductSum(f(4), f(10), f(11), 6, 7, 0) })
 }
 
 // TestEmpty: of no elements there is no largest one, and all sums are zero.
@@ -198,6 +226,11 @@ func TestEmpty(t *testing.T) {
 	MixF16(nil, nil, 0, 0, nil, 0)
 	PairMixF16(nil, nil, 0, 0, nil, 0)
 	MixF32(nil, nil, 0, 0, nil, 0)
+	PairMixF32(nil, nil, 0, 0, nil, 0)
+	FromF16(nil, nil)
+	Gate(nil, nil, nil)
+	Scale(nil, nil, 1)
+	ProductSum(nil, nil, nil, 0, 0, 0)
 	RMSNorm(nil, nil, nil, 1)
 	SwiGLU(nil, nil, nil)
 	Exp(nil, nil)
@@ -248,6 +281,11 @@ func TestWeightedSum(t *testing.T) {
 	for i := range dst {
 		want := float64(p[0])*float64(v[i]) + float64(p[1])*float64(v[70+i]) + float64(p[2])*float64(v[140+i])
 		require.InDelta(t, want, dst[i], 1e-5)
+	}
+	twice := slices.Clone(dst)
+	AddWeightedSum(twice, p, v, 70)
+	for i := range dst {
+		require.InDelta(t, 2*dst[i], twice[i], 1e-5)
 	}
 	WeightedSum(dst[:1], nil, nil, 0)
 	require.Zero(t, dst[0])

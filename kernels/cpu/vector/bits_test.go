@@ -52,6 +52,16 @@ func vectorBits(t *testing.T, k *operations) (lines []string) {
 		k.swiGLU(dst, in.WideFloats(n), in.Floats(n))
 		return []any{dst}
 	})
+	add("gate", func(in *kerneltest.Inputs, n int) []any {
+		dst := make([]float32, n)
+		k.gate(dst, in.Floats(n), in.WideFloats(n))
+		return []any{dst}
+	})
+	add("productSum", func(in *kerneltest.Inputs, n int) []any {
+		dst := make([]float32, n)
+		k.productSum(dst, in.Floats(4*n), in.Floats(4*n), n, n, 4)
+		return []any{dst}
+	})
 	add("softmax", func(in *kerneltest.Inputs, n int) []any {
 		if n%SoftmaxPad != 0 {
 			return nil

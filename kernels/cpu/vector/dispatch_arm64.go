@@ -18,11 +18,12 @@ func neon() *operations {
 	return &operations{
 		elementwise: elementwise{
 			exp: expNEON, swiGLU: swiGLUNEON, rmsNorm: rmsNormNEON, rope: ropeNEON, toF16: toF16NEON,
+			fromF16: fromF16NEON, gate: gateNEON, scale: scaleNEON, productSum: productSumNEON,
 		},
 		reductions: reductions{softmax: softmax, sumExp: sumExpNEON, above: aboveNEON},
 		attention: attention{
 			scoresF32: scoresF32NEON, scoresF16: scoresF16NEON,
-			mixF32: mixF32NEON, mixF16: mixF16NEON, axpyF32: axpyF32NEON,
+			mixF32: mixF32NEON, mixF16: mixF16NEON, pairMixF32: pairMixF32NEON, axpyF32: axpyF32NEON,
 		},
 	}
 }

@@ -33,6 +33,13 @@ func SwiGLU(dst, gate, up []float32) {
 	}
 }
 
+// Gate sets dst[i] = x[i]·sigmoid(gate[i]), where sigmoid(g) = 1/(1+exp(-g)). dst may be x or gate.
+func Gate(dst, x, gate []float32) {
+	if len(x) > 0 {
+		inUse().gate(dst[:len(x)], x, gate[:len(x)])
+	}
+}
+
 // SumExp returns Σ e and Σ e·x for e = exp(x[i] - top), summed in float64, where top is usually the largest of all
 // logits. From the sums over the parts of a vocabulary: log Σ exp(x) = top + log(sum), and the entropy is that minus
 // sumX/sum. If an x is not finite, sum and sumX are NaN or infinite.
@@ -74,6 +81,13 @@ func expGeneric(dst, x []float32, bias float32) {
 func swiGLUGeneric(dst, gate, up []float32) {
 	for i, g := range gate {
 		dst[i] = g / (1 + exp32(-g)) * up[i]
+	}
+}
+
+// gateGeneric sets dst[i] = x[i]/(1+exp(-gate[i])). dst may be x or gate.
+func gateGeneric(dst, x, gate []float32) {
+	for i, g := range gate {
+		dst[i] = x[i] / (1 + exp32(-g))
 	}
 }
 

@@ -92,12 +92,16 @@ done:
 	VZEROUPPER
 	RET
 
-// Y0 = Y4/(1+exp(-Y4)).
-#define SILU \
+// Y0 = 1+exp(-Y4).
+#define ONE_PLUS_EXP \
 	VXORPS Y0, Y0, Y0;  \
 	VSUBPS Y4, Y0, Y0;  \
 	EXP;                \
-	VADDPS Y14, Y0, Y0; \
+	VADDPS Y14, Y0, Y0
+
+// Y0 = Y4/(1+exp(-Y4)).
+#define SILU \
+	ONE_PLUS_EXP; \
 	VDIVPS Y0, Y4, Y0
 
 // func swiGLUAVX2(dst, gate, up []float32)
@@ -127,6 +131,39 @@ rest:
 	SILU
 	VMASKMOVPS (DX), Y5, Y1
 	VMULPS Y1, Y0, Y0
+	VMASKMOVPS Y0, Y5, (DI)
+done:
+	VZEROUPPER
+	RET
+
+// func gateAVX2(dst, x, gate []float32)
+TEXT ·gateAVX2(SB), NOSPLIT, $0-72
+	MOVQ dst_base+0(FP), DI
+	MOVQ x_base+24(FP), DX
+	MOVQ gate_base+48(FP), SI
+	MOVQ gate_len+56(FP), R8
+	EXP_CONST
+	SUBQ $8, R8
+	JLT  rest
+eight:
+	VMOVUPS (SI), Y4
+	ONE_PLUS_EXP
+	VMOVUPS (DX), Y1
+	VDIVPS Y0, Y1, Y0
+	VMOVUPS Y0, (DI)
+	ADDQ $32, SI
+	ADDQ $32, DI
+	ADDQ $32, DX
+	SUBQ $8, R8
+	JGE  eight
+rest:
+	CMPQ R8, $-8
+	JEQ  done
+	TAILMASK
+	VMASKMOVPS (SI), Y5, Y4
+	ONE_PLUS_EXP
+	VMASKMOVPS (DX), Y5, Y1
+	VDIVPS Y0, Y1, Y0
 	VMASKMOVPS Y0, Y5, (DI)
 done:
 	VZEROUPPER

@@ -96,11 +96,15 @@ one:
 done:
 	RET
 
-// V0 = V4/(1+exp(-V4))·V5.
-#define SWIGLU \
+// V0 = 1+exp(-V4).
+#define ONE_PLUS_EXP \
 	FNEG(4, 0); \
 	EXP; \
-	FADD(24, 0, 0); \
+	FADD(24, 0, 0)
+
+// V0 = V4/(1+exp(-V4))·V5.
+#define SWIGLU \
+	ONE_PLUS_EXP; \
 	FDIV(0, 4, 0); \
 	FMUL(5, 0, 0)
 
@@ -128,6 +132,38 @@ one:
 	FMOVS.P 4(R1), F4
 	FMOVS.P 4(R2), F5
 	SWIGLU
+	FMOVS.P F0, 4(R0)
+	SUBS $1, R8
+	BNE  one
+done:
+	RET
+
+// func gateNEON(dst, x, gate []float32)
+// R0 dst, R1 gate, R2 x, R8 elements left.
+TEXT ·gateNEON(SB), NOSPLIT, $0-72
+	MOVD dst_base+0(FP), R0
+	MOVD x_base+24(FP), R2
+	MOVD gate_base+48(FP), R1
+	MOVD gate_len+56(FP), R8
+	EXP_CONST
+	SUBS $4, R8
+	BLT  rest
+four:
+	VLD1.P 16(R1), [V4.S4]
+	VLD1.P 16(R2), [V5.S4]
+	ONE_PLUS_EXP
+	FDIV(0, 5, 0)
+	VST1.P [V0.S4], 16(R0)
+	SUBS $4, R8
+	BGE  four
+rest:
+	ADDS $4, R8
+	BEQ  done
+one:
+	FMOVS.P 4(R1), F4
+	FMOVS.P 4(R2), F5
+	ONE_PLUS_EXP
+	FDIV(0, 5, 0)
 	FMOVS.P F0, 4(R0)
 	SUBS $1, R8
 	BNE  one

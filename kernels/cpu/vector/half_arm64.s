@@ -28,3 +28,30 @@ one:
 	BNE  one
 done:
 	RET
+
+// func fromF16NEON(dst []float32, src []uint16)
+TEXT ·fromF16NEON(SB), NOSPLIT, $0-48
+	MOVD dst_base+0(FP), R0
+	MOVD src_base+24(FP), R6
+	MOVD src_len+32(FP), R8
+	SUBS $8, R8
+	BLT  rest
+eight:
+	VLD1.P 16(R6), [V0.H8]
+	FCVTL(0, 1)
+	FCVTL2(0, 2)
+	VST1.P [V1.S4, V2.S4], 32(R0)
+	SUBS $8, R8
+	BGE  eight
+rest:
+	ADDS $8, R8
+	BEQ  done
+one:
+	MOVHU.P 2(R6), R9
+	FMOVS R9, F0
+	FCVTL(0, 0)
+	FMOVS.P F0, 4(R0)
+	SUBS $1, R8
+	BNE  one
+done:
+	RET

@@ -22,6 +22,11 @@ type elementwise struct {
 	rmsNorm func(dst, x, g []float32, eps float32) // of a multiple of normPad
 	rope    func(x, cos, sin []float32)            // with half a head of a multiple of ropePad
 	toF16   func(dst []uint16, src []float32)
+	fromF16 func(dst []float32, src []uint16)
+	gate    func(dst, x, gate []float32)
+	scale   func(dst, x []float32, a float32)
+	// productSum is ProductSum, of at least one row.
+	productSum func(dst, a, b []float32, strideA, strideB, n int)
 }
 
 // reductions return one or two numbers.
@@ -37,6 +42,7 @@ type attention struct {
 	mixF32, mixF16       mix
 	pairScoresF16        scores // of the first two queries, nil: scoresF16
 	pairMixF16           mix    // to the first two sums of a multiple of 64 columns, nil: mixF16
+	pairMixF32           mix    // likewise, nil: mixF32
 	axpyF32              func(acc, p []float32, v []byte, stride int)
 }
 
@@ -45,6 +51,7 @@ func generic() *operations {
 	return &operations{
 		elementwise: elementwise{
 			exp: expGeneric, swiGLU: swiGLUGeneric, rmsNorm: rmsNormGeneric, rope: ropeGeneric, toF16: toF16Generic,
+			fromF16: fromF16Generic, gate: gateGeneric, scale: scaleGeneric, productSum: productSumGeneric,
 		},
 		reductions: reductions{softmax: softmaxGeneric, sumExp: sumExpGeneric, above: aboveGeneric},
 		attention: attention{

@@ -23,6 +23,18 @@ func ropeAVX2(x, cos, sin []float32)
 func toF16AVX2(dst []uint16, src []float32)
 
 //go:noescape
+func fromF16AVX2(dst []float32, src []uint16)
+
+//go:noescape
+func gateAVX2(dst, x, gate []float32)
+
+//go:noescape
+func scaleAVX2(dst, x []float32, a float32)
+
+//go:noescape
+func productSumAVX2(dst, a, b []float32, strideA, strideB, n int)
+
+//go:noescape
 func softmaxAVX2(x []float32) (top, sum float32)
 
 //go:noescape
@@ -66,6 +78,12 @@ func pairScoresF16AVX512(dst []float32, stride int, q []float32, k []byte, step,
 
 //go:noescape
 func pairMixF16AVX512(acc, p []float32, stride, n int, v []byte, step int)
+
+//go:noescape
+func pairMixF32AVX512(acc, p []float32, stride, n int, v []byte, step int)
+
+//go:noescape
+func pairMixF32AVX2(acc, p []float32, stride, n int, v []byte, step int)
 
 //go:noescape
 func axpyF32AVX2(acc, p []float32, v []byte, stride int)

@@ -20,6 +20,18 @@ func ropeNEON(x, cos, sin []float32)
 func toF16NEON(dst []uint16, src []float32)
 
 //go:noescape
+func fromF16NEON(dst []float32, src []uint16)
+
+//go:noescape
+func gateNEON(dst, x, gate []float32)
+
+//go:noescape
+func scaleNEON(dst, x []float32, a float32)
+
+//go:noescape
+func productSumNEON(dst, a, b []float32, strideA, strideB, n int)
+
+//go:noescape
 func sumExpNEON(x []float32, top float32) (sum, sumX float64)
 
 //go:noescape
@@ -36,6 +48,9 @@ func mixF16NEON(acc, p []float32, stride, n int, v []byte, step int)
 
 //go:noescape
 func mixF32NEON(acc, p []float32, stride, n int, v []byte, step int)
+
+//go:noescape
+func pairMixF32NEON(acc, p []float32, stride, n int, v []byte, step int)
 
 //go:noescape
 func axpyF32NEON(acc, p []float32, v []byte, stride int)

@@ -47,6 +47,7 @@ func checkVector(t *testing.T, k *operations, in *kerneltest.Inputs, n int) {
 		want := float64(g) / (1 + math.Exp(-float64(g))) * float64(up[i])
 		require.InEpsilon(t, want, dst[i], expError+3.0/(1<<24))
 	}
+	checkElements(t, k, x, up, in.Off)
 	copy(dst, x)
 	k.exp(dst, dst, 0)
 	again := make([]float32, n)
@@ -63,6 +64,29 @@ func checkVector(t *testing.T, k *operations, in *kerneltest.Inputs, n int) {
 	require.Equal(t, wantH, h)
 }
 
+// checkElements compares k's products with gates and with a number with the formulas, and half precision with plain Go.
+func checkElements(t *testing.T, k *operations, x, up []float32, off int) {
+	n := len(x)
+	dst, intact := kerneltest.Guarded[float32](t, n, off&^3)
+	k.gate(dst, up, x)
+	intact()
+	for i, g := range x {
+		// In addition to the exponential: one rounding each of 1+e and the quotient.
+		require.InEpsilon(t, float64(up[i])/(1+math.Exp(-float64(g))), dst[i], expError+2.0/(1<<24))
+	}
+	k.scale(dst, x, 0.3)
+	intact()
+	for i, v := range x {
+		require.Equal(t, v*0.3, dst[i])
+	}
+	narrow, wide := make([]uint16, n), make([]float32, n)
+	toF16Generic(narrow, x)
+	fromF16Generic(wide, narrow)
+	k.fromF16(dst, narrow)
+	intact()
+	require.Equal(t, wide, slices.Clone(dst))
+}
+
 func TestVector(t *testing.T) {
 	each(t, func(t *testing.T, k *operations) {
 		for n := 1; n < 70; n++ {
@@ -71,6 +95,7 @@ func TestVector(t *testing.T) {
 		checkVector(t, k, kerneltest.NewInputs(t, 1, 0), 4864)
 		for n := 1; n < 100; n++ {
 			checkWeighted(t, k, kerneltest.NewInputs(t, uint64(n), 4*(n%5)), 1+n%4, n, n%3)
+			checkProducts(t, k, kerneltest.NewInputs(t, uint64(n), 4*(n%5)), 1+n%4, n, n%3)
 		}
 		checkWeighted(t, k, kerneltest.NewInputs(t, 1, 0), 2, 4864, 0)
 	})
@@ -195,6 +220,7 @@ func FuzzVector(f *testing.F) {
 			in := kerneltest.NewInputs(t, seed, int(off%64))
 			checkVector(t, k, in, 1+int(n%300))
 			checkWeighted(t, k, in, 1+int(rows%6), 1+int(n%300), int(pad%40))
+			checkProducts(t, k, in, 1+int(rows%6), 1+int(n%300), int(pad%40))
 		}
 	})
 }
@@ -224,6 +250,27 @@ func checkWeighted(t *testing.T, k *operations, in *kerneltest.Inputs, rows, n, 
 	}
 }
 
+// checkProducts compares k's sum of products of rows of n elements, which begin at different distances, with float64.
+func checkProducts(t *testing.T, k *operations, in *kerneltest.Inputs, rows, n, pad int) {
+	strideA, strideB := n+pad, n+2*pad
+	a, b := in.Floats((rows-1)*strideA+n), in.Floats((rows-1)*strideB+n)
+	dst, intact := kerneltest.Guarded[float32](t, n, in.Off&^3)
+	k.productSum(dst, a, b, strideA, strideB, rows)
+	intact()
+	for i := range dst {
+		want, size := 0.0, 0.0
+		for j := range rows {
+			v := float64(a[j*strideA+i]) * float64(b[j*strideB+i])
+			want += v
+			size += math.Abs(v)
+		}
+		require.InDelta(t, want, dst[i], size*float64(rows)/(1<<24))
+	}
+	one := make([]float32, 1)
+	k.productSum(one, a[n-1:], b[n-1:], strideA, strideB, rows)
+	require.Equal(t, one[0], dst[n-1], "the result depends on neighbors")
+}
+
 // TestToF16: every half-precision number, and the values around them.
 func TestToF16(t *testing.T) {
 	var wide []float32
@@ -243,6 +290,13 @@ func TestToF16(t *testing.T) {
 				require.True(t, narrow[i]&0x7c00 == 0x7c00 && narrow[i]&0x3ff != 0)
 			} else if want := block.F32ToF16(v); want != narrow[i] {
 				require.Equal(t, want, narrow[i], "%v", v)
+			}
+		}
+		again := make([]float32, len(wide))
+		k.fromF16(again, narrow)
+		for i, h := range narrow {
+			if want := block.F16ToF32(h); want == want && want != again[i] {
+				require.Equal(t, want, again[i], "%x", h)
 			}
 		}
 	})

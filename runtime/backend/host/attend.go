@@ -44,7 +44,7 @@ func (p *pass) Attend(a, q, k, v backend.Tensor, gq, gk backend.Norm, layer int)
 		p.attendMany(out, qs, layer)
 	}
 	if p.kv.c.Gated {
-		p.eachRow(func(t int) { applyGates(out.row(t), qs.row(t)[out.cols:]) })
+		p.eachRow(func(t int) { p.d.ops.gate(out.row(t), out.row(t), qs.row(t)[out.cols:]) })
 	}
 }
 
@@ -59,13 +59,6 @@ func splitGates(q, buffer []float32, size int) []float32 {
 		copy(q[(heads+h)*size:(heads+h+1)*size], q[(2*h+1)*size:])
 	}
 	return q[:copy(q, buffer)]
-}
-
-// applyGates multiplies x by sigmoid(gate).
-func applyGates(x, gate []float32) {
-	for i, g := range gate[:len(x)] {
-		x[i] = float32(float64(x[i]) / (1 + math.Exp(-float64(g))))
-	}
 }
 
 func (p *pass) kvLayer(t, layer int) layer {

@@ -17,7 +17,7 @@ var _ backend.DeltaKV = (*kv)(nil)
 type delta struct {
 	c                        backend.DeltaConfig
 	mixed, gate, beta, alpha *weight
-	taps                     [][]float32 // [Kernel][channels], that of the current token last
+	taps                     [][]float32 // of each key head [Kernel, channels of the head], of the current token last
 	a, step                  []float32   // [value heads]
 	norm                     []float32   // [ValueSize]
 	queryGains, keyGains     []float32   // [KeySize] with which an RMSNorm is the norm of queries and keys
@@ -49,12 +49,18 @@ func (d *Device) LoadDelta(c backend.DeltaConfig, w backend.DeltaWeights) (backe
 	}
 	taps := make([]float32, c.Kernel*c.Channels())
 	w.Conv.Type.Dequantize(taps, w.Conv.Data)
-	l.taps = make([][]float32, c.Kernel)
-	for tap := range l.taps {
-		l.taps[tap] = make([]float32, c.Channels())
-		for i := range l.taps[tap] {
-			l.taps[tap][i] = taps[i*c.Kernel+tap]
+	for head := range c.KeyHeads {
+		runs := appendRuns(nil, c, head)
+		width := runs[len(runs)-1].first + c.ValueSize
+		own := make([]float32, c.Kernel*width)
+		for _, r := range runs {
+			for i := range r.n {
+				for tap := range c.Kernel {
+					own[tap*width+r.first+i] = taps[(r.channel+i)*c.Kernel+tap]
+				}
+			}
 		}
+		l.taps = append(l.taps, own)
 	}
 	return l, nil
 }
@@ -82,46 +88,61 @@ func (p *pass) Delta(a, x backend.Tensor, g backend.Norm, d backend.Delta, layer
 		projection{in.alpha.resize(n, l.c.ValueHeads), l.alpha})
 	p.d.pool.Run(l.c.KeyHeads, 1, func(worker, lo, hi int) {
 		ws := &p.d.workers[worker].delta
-		ws.resize(l.c)
 		for head := lo; head < hi; head++ {
+			w := newDeltaHead(ws, l, layer, head, p.d.ops.delta)
+			w.in = in
 			for i := range p.steps {
-				s := &p.steps[i]
-				w := deltaHead{deltaSpace: ws, l: l, in: in, s: s, layer: layer, head: head, rule: p.d.ops.delta}
-				w.loadWindow()
-				if s.into != nil {
-					w.addChunk()
-				} else {
-					w.computeRow(out.row(s.row), g.(*norm).eps)
-				}
+				w.compute(&p.steps[i], out, g.(*norm).eps)
 			}
 		}
 	})
 }
 
-// deltaSpace is the memory of a worker.
+// deltaSpace is the memory of a worker, for a key head and the rows of a step.
 type deltaSpace struct {
-	mixed            []float32 // the channels of a head before they are summed, of one token
-	ones             []float32
-	q, k, v          []float32
-	qScores, kScores []float32 // [chunk] products with the keys of the chunk
-	sums             deltaSums
+	runs            []channelRun
+	width           int       // channels of the head
+	inputs          []float32 // [Kernel-1+chunk, width] of the convolution: tokens before the rows, then these
+	mixed           []float32 // [chunk, width] its results
+	ones            []float32 // [width]
+	vectors         []float32 // [chunk, 2, KeySize] keys and queries
+	scores          []float32 // [chunk, 2, chunk] their products with the keys of the chunk
+	products        []float32 // [chunk, 2, ValueSize] and with the state of a value head
+	weights, scaled []float32 // of the rule
+	since           []float32 // [chunk+1] the decay since each token of the chunk; one more for its computation
+	o               []float32 // [ValueSize]
 }
 
-// deltaSums are results for a value head, [ValueSize] each.
-type deltaSums struct{ fromState, fromChunk, o []float32 }
+// spareRows is how many rows after the last ones the products of two may write.
+const spareRows = vector.Queries - 2
 
 func (ws *deltaSpace) resize(c backend.DeltaConfig) {
-	most := max(c.KeySize, c.ValueSize)
-	if len(ws.mixed) == most && len(ws.v) == c.ValueSize && len(ws.k) == c.KeySize {
-		return
-	}
-	ws.mixed, ws.ones = make([]float32, most), make([]float32, most)
+	const rows = 2*chunkTokens + spareRows
+	ws.width = 2*c.KeySize + c.ValueHeads/c.KeyHeads*c.ValueSize
+	ws.inputs = resizeSlice(ws.inputs, (c.Kernel-1+chunkTokens)*ws.width)
+	ws.mixed = resizeSlice(ws.mixed, chunkTokens*ws.width)
+	ws.ones = resizeSlice(ws.ones, ws.width)
 	for i := range ws.ones {
 		ws.ones[i] = 1
 	}
-	ws.q, ws.k, ws.v = make([]float32, c.KeySize), make([]float32, c.KeySize), make([]float32, c.ValueSize)
-	ws.qScores, ws.kScores = make([]float32, chunkTokens), make([]float32, chunkTokens)
-	ws.sums = deltaSums{make([]float32, c.ValueSize), make([]float32, c.ValueSize), make([]float32, c.ValueSize)}
+	ws.vectors, ws.scores = resizeSlice(ws.vectors, rows*c.KeySize), resizeSlice(ws.scores, rows*chunkTokens)
+	ws.products = resizeSlice(ws.products, rows*c.ValueSize)
+	ws.weights, ws.scaled = resizeSlice(ws.weights, chunkTokens+1), resizeSlice(ws.scaled, chunkTokens*c.ValueSize)
+	ws.since, ws.o = resizeSlice(ws.since, chunkTokens+1), resizeSlice(ws.o, c.ValueSize)
+}
+
+// channelRun is a run of channels of a key head: n from the given one of the layer on, and from first on of the head.
+type channelRun struct{ channel, first, n int }
+
+// appendRuns appends the runs of channels of a key head: a query, a key, and the values of its value heads.
+func appendRuns(runs []channelRun, c backend.DeltaConfig, head int) []channelRun {
+	runs = append(runs, channelRun{head * c.KeySize, 0, c.KeySize},
+		channelRun{(c.KeyHeads + head) * c.KeySize, c.KeySize, c.KeySize})
+	for at := 2 * c.KeySize; head < c.ValueHeads; head += c.KeyHeads {
+		runs = append(runs, channelRun{2*c.KeyHeads*c.KeySize + head*c.ValueSize, at, c.ValueSize})
+		at += c.ValueSize
+	}
+	return runs
 }
 
 // deltaHead is the work for one key head, and its value heads, in a step.
@@ -132,6 +153,36 @@ type deltaHead struct {
 	s           *deltaStep
 	rule        deltaRule
 	layer, head int
+	elements    deltaElements
+}
+
+// deltaElements says where, in an update, the elements of a layer begin: the inputs of the convolution, the key of the
+// head, and the errors of all value heads.
+type deltaElements struct{ inputs, key, errors int }
+
+func newDeltaHead(ws *deltaSpace, l *delta, layer, head int, rule deltaRule) *deltaHead {
+	ws.resize(l.c)
+	ws.runs = appendRuns(ws.runs[:0], l.c, head)
+	at := layer * l.c.UpdateSize()
+	keys := at + l.c.Channels()
+	e := deltaElements{at, keys + head*l.c.KeySize, keys + l.c.KeyHeads*l.c.KeySize}
+	return &deltaHead{deltaSpace: ws, l: l, rule: rule, layer: layer, head: head, elements: e}
+}
+
+// compute runs a step.
+func (w *deltaHead) compute(s *deltaStep, out *tensor, eps float32) {
+	w.s = s
+	w.loadWindow()
+	if s.into != nil {
+		w.addChunk()
+		return
+	}
+	w.convolve()
+	w.setVectors(eps)
+	w.rule.products(w.scores, w.vectors, w.keys(), len(s.updates), chunkTokens)
+	for i, head := 0, w.head; head < w.l.c.ValueHeads; i, head = i+1, head+w.l.c.KeyHeads {
+		w.computeHead(head, w.runs[2+i].first, out, eps)
+	}
 }
 
 func (w *deltaHead) window() *window { return &w.s.states.windows[w.layer] }
@@ -153,17 +204,6 @@ func (w *deltaHead) decays(head int) []float32 {
 	return w.window().decays[head*chunkTokens:][:chunkTokens]
 }
 
-// firstElement returns where, in an update, the elements of the layer begin.
-func (w *deltaHead) firstElement() int { return w.layer * w.l.c.UpdateSize() }
-
-func (w *deltaHead) keyElement() int {
-	return w.firstElement() + w.l.c.Channels() + w.head*w.l.c.KeySize
-}
-
-func (w *deltaHead) errorElement(head int) int {
-	return w.firstElement() + w.l.c.Channels() + w.l.c.KeyHeads*w.l.c.KeySize + head*w.l.c.ValueSize
-}
-
 // state returns the state of a value head in a checkpoint, nil if there is none: it is zero.
 func (w *deltaHead) state(p *checkpoint, head int) []float32 {
 	if p == nil {
@@ -176,93 +216,101 @@ func (w *deltaHead) state(p *checkpoint, head int) []float32 {
 // loadWindow puts the updates that the step needs, and the window has not, into it.
 func (w *deltaHead) loadWindow() {
 	for i, u := range w.s.load {
-		at := w.s.kept + i
-		u.elements.load(w.k, w.keyElement())
-		w.setKey(at)
+		at, k := w.s.kept+i, w.vectors[:w.l.c.KeySize]
+		u.elements.load(k, w.elements.key)
+		w.setKey(at, k)
 		for head := w.head; head < w.l.c.ValueHeads; head += w.l.c.KeyHeads {
-			u.elements.load(w.errors(head)[at*w.l.c.ValueSize:][:w.l.c.ValueSize], w.errorElement(head))
+			size := w.l.c.ValueSize
+			u.elements.load(w.errors(head)[at*size:][:size], w.elements.errors+head*size)
 			w.decays(head)[at] = u.decays[w.layer*w.l.c.ValueHeads+head]
 		}
 	}
 }
 
-// setKey sets the key of a token of the window to k.
-func (w *deltaHead) setKey(at int) {
+// setKey sets the key of a token of the window.
+func (w *deltaHead) setKey(at int, k []float32) {
 	keys := w.keys()
-	for i, v := range w.k {
+	for i, v := range k {
 		keys[i*chunkTokens+at] = v
 	}
 }
 
-// computeRow computes the update of a token, and its output.
-func (w *deltaHead) computeRow(out []float32, eps float32) {
-	c, u, at := w.l.c, w.s.update, w.s.kept+len(w.s.load)
-	w.convolve(w.q, w.head*c.KeySize)
-	w.convolve(w.k, (c.KeyHeads+w.head)*c.KeySize)
-	vector.RMSNorm(w.q, w.q, w.l.queryGains, eps/float32(c.KeySize))
-	vector.RMSNorm(w.k, w.k, w.l.keyGains, eps/float32(c.KeySize))
-	u.elements.store(w.keyElement(), w.k)
-	u.elements.load(w.k, w.keyElement())
-	w.setKey(at)
-	w.rule.scores(w.qScores, w.q, w.keys())
-	w.rule.scores(w.kScores, w.k, w.keys())
-	for head := w.head; head < c.ValueHeads; head += c.KeyHeads {
-		w.convolve(w.v, 2*c.KeyHeads*c.KeySize+head*c.ValueSize)
-		w.computeHead(head, at)
-		o := out[head*c.ValueSize:][:c.ValueSize]
-		vector.RMSNorm(o, w.sums.o, w.l.norm, eps)
-		vector.SwiGLU(o, w.in.gate.row(w.s.row)[head*c.ValueSize:][:c.ValueSize], o)
+// convolve sets w.mixed to silu of the convolution, and stores its inputs in the updates.
+func (w *deltaHead) convolve() {
+	n, before := w.width, w.l.c.Kernel-1
+	for i, from := range w.s.inputs {
+		w.loadInputs(w.inputs[i*n:][:n], from)
 	}
-}
-
-// convolve sets dst to silu of the convolution of some channels, and stores their input in the update.
-func (w *deltaHead) convolve(dst []float32, channel int) {
-	c, n := w.l.c, len(dst)
-	own, sum := w.in.mixed.row(w.s.row)[channel:][:n], w.mixed[:n]
-	clear(sum)
-	for tap, from := range w.s.inputs {
-		if from.elements == nil { // before the beginning of the text
-			continue
+	for t := range w.s.updates {
+		from := w.in.mixed.row(w.s.row + t)
+		for _, r := range w.runs {
+			copy(w.inputs[(before+t)*n+r.first:][:r.n], from[r.channel:])
 		}
-		from.elements.load(dst, w.layer*from.stride+from.first+channel)
-		addProducts(sum, w.l.taps[tap][channel:][:n], dst)
 	}
-	addProducts(sum, w.l.taps[c.Kernel-1][channel:][:n], own)
-	w.s.update.elements.store(w.firstElement()+channel, own)
-	vector.SwiGLU(dst, sum, w.ones[:n])
-}
-
-func addProducts(sum, a, b []float32) {
-	a, b = a[:len(sum)], b[:len(sum)]
-	for i := range sum {
-		sum[i] += float32(a[i] * b[i])
+	for t, u := range w.s.updates {
+		own, mixed := w.inputs[(before+t)*n:][:n], w.mixed[t*n:][:n]
+		vector.ProductSum(mixed, w.l.taps[w.head], w.inputs[t*n:], n, n, w.l.c.Kernel)
+		vector.SwiGLU(mixed, mixed, w.ones)
+		for _, r := range w.runs {
+			u.elements.store(w.elements.inputs+r.channel, own[r.first:][:r.n])
+		}
 	}
 }
 
-// computeHead applies the rule to a value head: w.sums.o is its output.
-func (w *deltaHead) computeHead(head, at int) {
-	c, u, decays := w.l.c, w.s.update, w.decays(head)
-	beta := 1 / (1 + math.Exp(-float64(w.in.beta.row(w.s.row)[head])))
-	log := float64(w.l.a[head]) * softplus(float64(w.in.alpha.row(w.s.row)[head])+float64(w.l.step[head]))
-	if at > 0 {
-		log += float64(decays[at-1])
+// loadInputs sets x [width] to a stored input of the convolution.
+func (w *deltaHead) loadInputs(x []float32, from convInput) {
+	if from.elements == nil {
+		clear(x)
+		return
 	}
-	decays[at] = float32(log)
-	u.decays[w.layer*c.ValueHeads+head] = decays[at]
-	var since [chunkTokens]float32 // the decay since each token of the chunk
-	for i := range at + 1 {
-		since[i] = float32(math.Exp(float64(decays[at]) - float64(decays[i])))
+	for _, r := range w.runs {
+		from.elements.load(x[r.first:][:r.n], w.layer*from.stride+from.first+r.channel)
 	}
-	state, errors := w.state(w.s.base, head), w.errors(head)
-	whole := float32(math.Exp(float64(decays[at])))
-	w.rule.mix(w.sums, state, w.k, whole, errors, w.kScores[:at], since[:at])
-	next := errors[at*c.ValueSize:][:c.ValueSize]
-	for i, v := range w.v {
-		next[i] = float32(beta * (float64(v) - float64(w.sums.o[i])))
+}
+
+// setVectors sets the keys and queries of the rows, and stores the keys in updates and window.
+func (w *deltaHead) setVectors(eps float32) {
+	size := w.l.c.KeySize
+	eps /= float32(size)
+	for t, u := range w.s.updates {
+		mixed, k, q := w.mixed[t*w.width:], w.vectors[2*t*size:][:size], w.vectors[(2*t+1)*size:][:size]
+		vector.RMSNorm(q, mixed[:size], w.l.queryGains, eps)
+		vector.RMSNorm(k, mixed[size:2*size], w.l.keyGains, eps)
+		u.elements.store(w.elements.key, k)
+		w.setKey(w.s.known()+t, k)
 	}
-	u.elements.store(w.errorElement(head), next)
-	u.elements.load(next, w.errorElement(head))
-	w.rule.mix(w.sums, state, w.q, whole, errors, w.qScores[:at+1], since[:at+1])
+}
+
+// computeHead applies the rule to a value head, with the values from the given one of the head's channels on.
+func (w *deltaHead) computeHead(head, values int, out *tensor, eps float32) {
+	c, state, errors, decays := w.l.c, w.state(w.s.base, head), w.errors(head), w.decays(head)
+	w.rule.project(w.products, w.vectors, state, len(w.s.updates), c.ValueSize)
+	for t, u := range w.s.updates {
+		at, row := w.s.known()+t, w.s.row+t
+		log := float64(w.l.a[head]) * softplus(float64(w.in.alpha.row(row)[head])+float64(w.l.step[head]))
+		if at > 0 {
+			log += float64(decays[at-1])
+		}
+		decays[at] = float32(log)
+		u.decays[w.layer*c.ValueHeads+head] = decays[at]
+		whole := w.rule.decay(w.since, decays[:at+1])
+		sum := func(vector, tokens int) deltaSum {
+			return deltaSum{
+				state: state, x: w.vectors[vector*c.KeySize:][:c.KeySize],
+				product: w.products[vector*c.ValueSize:][:c.ValueSize], whole: whole,
+				scores: w.scores[vector*chunkTokens:][:tokens], since: w.since[:tokens], errors: errors,
+				weights: w.weights,
+			}
+		}
+		beta := 1 / (1 + math.Exp(-float64(w.in.beta.row(row)[head])))
+		next := errors[at*c.ValueSize:][:c.ValueSize]
+		w.rule.correct(next, w.mixed[t*w.width+values:][:c.ValueSize], beta, sum(2*t, at))
+		u.elements.store(w.elements.errors+head*c.ValueSize, next)
+		w.rule.read(w.o, sum(2*t+1, at+1))
+		o := out.row(row)[head*c.ValueSize:][:c.ValueSize]
+		vector.RMSNorm(o, w.o, w.l.norm, eps)
+		vector.SwiGLU(o, w.in.gate.row(row)[head*c.ValueSize:][:c.ValueSize], o)
+	}
 }
 
 func softplus(x float64) float64 {
@@ -274,31 +322,16 @@ func softplus(x float64) float64 {
 
 // addChunk adds the updates of a whole chunk to the states, and keeps the last inputs of the convolution.
 func (w *deltaHead) addChunk() {
-	c, from := w.l.c, w.s.inputs
+	c, into := w.l.c, w.s.into
 	for head := w.head; head < c.ValueHeads; head += c.KeyHeads {
-		decays := w.decays(head)
-		var since [chunkTokens]float32
-		for i := range since {
-			since[i] = float32(math.Exp(float64(decays[chunkTokens-1]) - float64(decays[i])))
+		whole := w.rule.decay(w.since, w.decays(head))
+		w.rule.add(w.state(into, head), w.state(w.s.base, head), whole, w.keys(), w.errors(head), w.since, w.scaled)
+	}
+	for i, from := range w.s.inputs {
+		x := w.inputs[:w.width]
+		w.loadInputs(x, from)
+		for _, r := range w.runs {
+			into.inputs.store((w.layer*(c.Kernel-1)+i)*c.Channels()+r.channel, x[r.first:][:r.n])
 		}
-		whole := float32(math.Exp(float64(decays[chunkTokens-1])))
-		w.rule.add(w.state(w.s.into, head), w.state(w.s.base, head), whole, w.keys(), w.errors(head), since[:])
-	}
-	for i, in := range from {
-		at := (w.layer*(c.Kernel-1) + i) * c.Channels()
-		w.eachChannels(func(part []float32, channel int) {
-			in.elements.load(part, w.layer*in.stride+in.first+channel)
-			w.s.into.inputs.store(at+channel, part)
-		})
-	}
-}
-
-// eachChannels calls f with memory for each run of channels of the head.
-func (w *deltaHead) eachChannels(f func(part []float32, channel int)) {
-	c := w.l.c
-	f(w.mixed[:c.KeySize], w.head*c.KeySize)
-	f(w.mixed[:c.KeySize], (c.KeyHeads+w.head)*c.KeySize)
-	for head := w.head; head < c.ValueHeads; head += c.KeyHeads {
-		f(w.mixed[:c.ValueSize], 2*c.KeyHeads*c.KeySize+head*c.ValueSize)
 	}
 }

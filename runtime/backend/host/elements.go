@@ -4,14 +4,13 @@ import (
 	"encoding/binary"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
-	"github.com/pilotfish-ai/pilotfish/gguf/block"
 	"github.com/pilotfish-ai/pilotfish/kernels/cpu/vector"
 )
 
 // elements are numbers as a KV store holds them.
 type elements interface {
-	// store rounds src to the elements from the first on, load returns them as float32.
-	store(first int, src []float32)
+	// store sets the elements from the first on to x, and rounds x to what is stored; load returns it.
+	store(first int, x []float32)
 	load(dst []float32, first int)
 	// encode appends all elements to b, decode sets them from the beginning of b and returns the rest.
 	encode(b []byte) []byte
@@ -27,13 +26,13 @@ func newElements(t gguf.Type, n int) elements {
 
 type halves []uint16
 
-func (e halves) store(first int, src []float32) { vector.ToF16(e[first:first+len(src)], src) }
-
-func (e halves) load(dst []float32, first int) {
-	for i, h := range e[first : first+len(dst)] {
-		dst[i] = block.F16ToF32(h)
-	}
+func (e halves) store(first int, x []float32) {
+	to := e[first : first+len(x)]
+	vector.ToF16(to, x)
+	vector.FromF16(x, to)
 }
+
+func (e halves) load(dst []float32, first int) { vector.FromF16(dst, e[first:first+len(dst)]) }
 
 func (e halves) encode(b []byte) []byte { return appendLittleEndian(b, []uint16(e)) }
 
@@ -41,7 +40,7 @@ func (e halves) decode(b []byte) []byte { return decodeLittleEndian(b, []uint16(
 
 type floats []float32
 
-func (e floats) store(first int, src []float32) { copy(e[first:], src) }
+func (e floats) store(first int, x []float32) { copy(e[first:], x) }
 
 func (e floats) load(dst []float32, first int) { copy(dst, e[first:]) }
 

@@ -69,7 +69,7 @@ func (d *Device) NewKV(c backend.KVConfig) (backend.KV, error) {
 		same := func(v float32) float32 { return v }
 		s.allocateChunk = newLayers(s, elemOps[float32]{
 			put: toF32, scored: vector.ScoresF32, mixed: vector.MixF32,
-			scoredPair: vector.ScoresF32, mixedPair: vector.MixF32, wide: same,
+			scoredPair: vector.ScoresF32, mixedPair: vector.PairMixF32, wide: same,
 		})
 	default:
 		return nil, fmt.Errorf("kv: type %v; F16 or F32 is possible", c.Type)

@@ -131,13 +131,11 @@ func (k *kv) WriteState(tokens []int32, b []byte) {
 // addChunks computes the states of steps at the end of chunks, outside a pass.
 func (s *states) addChunks(steps []deltaStep) {
 	var ws deltaSpace
-	ws.resize(s.c)
 	for layer := range s.c.Layers {
 		for head := range s.c.KeyHeads {
+			w := newDeltaHead(&ws, &delta{c: s.c}, layer, head, s.rule)
 			for i := range steps {
-				w := deltaHead{deltaSpace: &ws, l: &delta{c: s.c}, s: &steps[i], layer: layer, head: head, rule: s.rule}
-				w.loadWindow()
-				w.addChunk()
+				w.compute(&steps[i], nil, 0)
 			}
 		}
 	}

@@ -32,6 +32,43 @@ func (s *States[U, C]) PlanRow(steps []Step[U, C], r backend.Row, row int) []Ste
 	return append(steps, Step[U, C]{Base: base, Path: path, Inputs: s.inputsBefore(base, path), Row: row, Update: u})
 }
 
+// positions are those of a text from one to before another.
+type positions struct{ from, to int }
+
+// keptChunks is the number of chunks at the end of a run of rows that keep the updates of their tokens, and the
+// distance, in chunks, of the states that are kept before.
+const keptChunks = 8
+
+// Pass says that the next rows to be planned, which follow each other in a text, are those of the positions from one to
+// before another, and that no other rows of the pass see them. What so long a text would soon drop uses the same memory
+// again: a backend that says so runs the steps in their order. Pass(0, 0) ends it.
+func (s *States[U, C]) Pass(from, to int) {
+	s.passing = positions{}
+	if to -= keptChunks*backend.DeltaChunk + 1; to > from {
+		s.passing = positions{from, to / backend.DeltaChunk * backend.DeltaChunk}
+	}
+}
+
+// dropChunk drops the updates of the chunk that begins at a position, as its steps are planned, and the state before
+// it, if the rows of the pass go far beyond it.
+func (s *States[U, C]) dropChunk(see []backend.Span, first int) {
+	if first < s.passing.from || first+backend.DeltaChunk > s.passing.to {
+		return
+	}
+	for pos := first; pos < first+backend.DeltaChunk; pos++ {
+		slot := slotAt(see, pos)
+		at := s.slots[slot]
+		at.update = nil
+		s.set(slot, at)
+	}
+	if first > s.passing.from && first/backend.DeltaChunk%keptChunks != 0 {
+		slot := slotAt(see, first-1)
+		at := s.slots[slot]
+		at.checkpoint = nil
+		s.set(slot, at)
+	}
+}
+
 // planCheckpoint returns the state before the chunk that begins at first, with the steps that compute it if there is
 // none.
 func (s *States[U, C]) planCheckpoint(
@@ -41,21 +78,22 @@ func (s *States[U, C]) planCheckpoint(
 		return steps, nil
 	}
 	slot := slotAt(see, first-1)
-	at := s.slots[slot]
-	if at.checkpoint == nil {
+	point := s.slots[slot].checkpoint
+	if point == nil {
 		before := first - backend.DeltaChunk
 		var base *Checkpoint[C]
 		steps, base = s.planCheckpoint(steps, see, before)
 		path := s.updatesOf(see, before, first)
-		at.checkpoint = s.newCheckpoint(first)
+		s.dropChunk(see, before)
+		point = s.newCheckpoint(first)
+		at := s.slots[slot]
+		at.checkpoint = point
 		s.set(slot, at)
-		steps = append(steps, Step[U, C]{
-			Base: base, Path: path, Inputs: s.inputsBefore(base, path), Into: at.checkpoint,
-		})
+		steps = append(steps, Step[U, C]{Base: base, Path: path, Inputs: s.inputsBefore(base, path), Into: point})
 	}
 	s.clock++
-	at.checkpoint.used = s.clock
-	return steps, at.checkpoint
+	point.used = s.clock
+	return steps, point
 }
 
 // updatesOf returns the updates of the positions from first to end of a path.

@@ -22,6 +22,7 @@ type pool[T interface {
 	hold() *held
 }] struct {
 	most  int // that are kept after a pass
+	least int // of spare ones that are kept in any case
 	made  atomic.Int64
 	live  []T // that slots hold
 	spare []T
@@ -57,7 +58,7 @@ func (m *pool[T]) give(t T) {
 	last := m.live[len(m.live)-1]
 	m.live[h.index], last.hold().index = last, h.index
 	m.live = m.live[:len(m.live)-1]
-	if len(m.spare)+len(m.live) < m.most {
+	if len(m.spare) < m.least || len(m.spare)+len(m.live) < m.most {
 		m.spare = append(m.spare, t)
 	} else {
 		m.free(t)

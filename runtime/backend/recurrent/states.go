@@ -26,6 +26,7 @@ type States[U, C any] struct {
 	clock       uint64 // counts uses, and names updates
 	updates     pool[*Update[U]]
 	checkpoints pool[*Checkpoint[C]]
+	passing     positions // of the rows that are planned: what need not be kept
 }
 
 // slot is what a slot has of recurrent layers.
@@ -55,6 +56,7 @@ func New[U, C any](c backend.KVConfig, memory Memory[U, C]) *States[U, C] {
 	s.updates.free = func(u *Update[U]) { memory.FreeUpdate(u.Memory) }
 	s.checkpoints.free = func(p *Checkpoint[C]) { memory.FreeCheckpoint(p.Memory) }
 	s.updates.most, s.checkpoints.most = c.Delta.Updates(c.Slots), c.Delta.Checkpoints(c.Slots)
+	s.updates.least, s.checkpoints.least = backend.DeltaChunk, 1
 	return s
 }
 
@@ -64,9 +66,11 @@ func (s *States[U, C]) Made() (updates, checkpoints int64) {
 }
 
 func (s *States[U, C]) newUpdate(pos int) *Update[U] {
-	u, ok := s.updates.reuse()
-	if !ok {
-		u = &Update[U]{Memory: s.memory.NewUpdate()}
+	u := new(Update[U]) // the steps of a pass may still have that of the same memory
+	if old, ok := s.updates.reuse(); ok {
+		u.Memory = old.Memory
+	} else {
+		u.Memory = s.memory.NewUpdate()
 	}
 	s.clock++
 	u.Name, u.held = s.clock, held{used: s.clock, chunk: pos / backend.DeltaChunk}
@@ -74,9 +78,11 @@ func (s *States[U, C]) newUpdate(pos int) *Update[U] {
 }
 
 func (s *States[U, C]) newCheckpoint(pos int) *Checkpoint[C] {
-	p, ok := s.checkpoints.reuse()
-	if !ok {
-		p = &Checkpoint[C]{Memory: s.memory.NewCheckpoint()}
+	p := new(Checkpoint[C])
+	if old, ok := s.checkpoints.reuse(); ok {
+		p.Memory = old.Memory
+	} else {
+		p.Memory = s.memory.NewCheckpoint()
 	}
 	s.clock++
 	p.held = held{used: s.clock, chunk: pos / backend.DeltaChunk}
