@@ -241,8 +241,8 @@ type ConvSource struct {
 	Kind, At uint32
 }
 
-// Kinds of [ConvSource]; At is the number of an update, a checkpoint's number times Taps-1 and the number of its input, or
-// a row of the pass.
+// Kinds of [ConvSource]; At is the number of an update, a checkpoint's number times Taps-1 and the number of its input,
+// or a row of the pass.
 const (
 	FromUpdate     = 1
 	FromCheckpoint = 2

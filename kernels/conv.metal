@@ -1,10 +1,10 @@
 // The input of the gated delta rule: q, k and v = silu of the convolution over the last tokens, q = q/‖q‖/√size and
 // k = k/‖k‖ for each key head, β and the decay for each value head.  One simdgroup per head and row of the pass.
 //
-// What a later token needs of a row goes into the row's update: the input of its convolution, its key, and log a(j), the
-// decay of all tokens of its chunk up to it. A row reads the inputs and decays of rows of its own pass where the
-// projections have left them, since their updates are written at the same time. Then come the ends of chunks: for each
-// the last inputs are copied into a checkpoint.
+// What a later token needs of a row goes into the row's update: the input of its convolution, its key, and log a(j),
+// the decay of all tokens of its chunk up to it. A row reads the inputs and decays of rows of its own pass where the
+// projections have left them, since their updates are written at the same time. Then come the ends of chunks: for
+// each the last inputs are copied into a checkpoint.
 struct ConvArgs {
   uint rows; // of the pass
   uint taps; // of the convolution

@@ -1,12 +1,12 @@
 // The gated delta rule ("Gated Delta Networks: Improving Mamba2 with Delta Rule", arXiv 2412.06464) from the states
-// between chunks, with the norm and gate of its results.  One threadgroup per value head, which takes the steps of a pass
-// one after the other: rows, and ends of chunks. See runtime/backend/delta.go.
+// between chunks, with the norm and gate of its results.  One threadgroup per value head, which takes the steps of a
+// pass one after the other: rows, and ends of chunks. See runtime/backend/delta.go.
 //
 //   u = β·(v - whole·Sᵀk - Σⱼ since[j]·(k·kⱼ)·uⱼ), o = whole·Sᵀq + Σⱼ since[j]·(q·kⱼ)·uⱼ, a = o/rms(o) ⊙ g ⊙ silu(gate)
 //   S' = whole·S + Σⱼ since[j]·kⱼ·uⱼᵀ at the end of a chunk
 //
-// with S before the chunk, whole the decay since then, and since[j] that since token j of the chunk. A thread reads those
-// elements of states and errors that it has written itself, but at the end of a chunk the errors of others.
+// with S before the chunk, whole the decay since then, and since[j] that since token j of the chunk. A thread reads
+// those elements of states and errors that it has written itself, but at the end of a chunk the errors of others.
 struct DeltaArgs {
   uint steps;
   uint key_heads;
@@ -19,7 +19,8 @@ struct DeltaArgs {
 };
 
 // The chunk has so many tokens before the row, with the updates from path[first] on. base is the checkpoint before the
-// chunk, into the one after it, if the step is no row: then the chunk is whole. A checkpoint that is not there is NoState.
+// chunk, into the one after it, if the step is no row: then the chunk is whole. A checkpoint that is not there is
+// NoState.
 struct DeltaStep {
   uint base, first, tokens, row, update, into;
 };
@@ -51,11 +52,12 @@ kernel void delta(device const float *in [[buffer(0)]], device const float *proj
     const uint last = ends ? path[s.first + s.tokens - 1] : s.update;
     const float log_decay = decays[ulong(last) * a.value_heads + head], whole = precise::exp(log_decay);
     device const float *base = states + (ulong(s.base) * a.value_heads + head) * size;
-    threadgroup_barrier(mem_flags::mem_device | mem_flags::mem_threadgroup); // the step before is done with
+    threadgroup_barrier(mem_flags::mem_threadgroup); // the step before is done with
     if (tid < s.tokens) {
       since[tid] = precise::exp(log_decay - decays[ulong(path[s.first + tid]) * a.value_heads + head]);
     }
     if (ends) {
+      threadgroup_barrier(mem_flags::mem_device); // errors of other threads
       threadgroup_barrier(mem_flags::mem_threadgroup);
       device float *into = states + (ulong(s.into) * a.value_heads + head) * size;
       for (uint c = lane; c < a.value_size; c += 32) {

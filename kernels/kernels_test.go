@@ -52,8 +52,8 @@ func TestArguments(t *testing.T) {
 	}
 	for _, args := range []any{
 		EmbedArgs{}, NormArgs{}, QKVArgs{}, AttendArgs{}, AttendRow{}, AttendWideArgs{}, AttendBlock{}, AddArgs{},
-		GateUpArgs{}, HeadArgs{}, HeadSums{}, HeadDraw{}, MergeArgs{}, ProjectArgs{}, ConvArgs{}, ConvRow{}, ConvSource{},
-		DeltaArgs{}, DeltaStep{},
+		GateUpArgs{}, HeadArgs{}, HeadSums{}, HeadDraw{}, MergeArgs{}, ProjectArgs{}, ConvArgs{}, ConvRow{},
+		ConvSource{}, DeltaArgs{}, DeltaStep{},
 	} {
 		of := reflect.TypeOf(args)
 		var want []string

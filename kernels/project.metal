@@ -1,5 +1,5 @@
-// h = x/rms(x) ⊙ g; y = W h for up to four matrices W, whose outputs lie beside each other in a row of y.  x comes as g·x
-// and the parts of Σ x². The matrices are numbered, each from a new threadgroup on.
+// h = x/rms(x) ⊙ g; y = W h for up to four matrices W, whose outputs lie beside each other in a row of y.  x comes as
+// g·x and the parts of Σ x². The matrices are numbered, each from a new threadgroup on.
 struct ProjectArgs {
   uint rows; // of activations
   uint cols;

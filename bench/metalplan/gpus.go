@@ -68,6 +68,6 @@ var instructionsPerWeight = map[string]float64{
 // element of a value, with F16 keys, heads of 64 and 7 queries per key: counted like instructionsPerWeight.
 const instructionsPerScore = 4.3
 
-// instructionsPerState is the cost of the gated delta rule per element of a state: a load, two products, and their share
-// of addresses and loops. It is assumed.
+// instructionsPerState is the cost of the gated delta rule per element of a state: a load, two products, and their
+// share of addresses and loops. It is assumed.
 const instructionsPerState = 5

@@ -33,7 +33,8 @@ func shape(t *testing.T, name, kind string) synth.Spec {
 // TestGolden fails on every change of a prediction: of the dispatches, their plans, the constants.
 func TestGolden(t *testing.T) {
 	var b bytes.Buffer
-	fmt.Fprintln(&b, "# Predictions for the shapes of Qwen2.5-0.5B, Qwen3-0.6B, Qwen3.5-0.8B and Qwen2.5-1.5B; see plan_test.go.")
+	fmt.Fprintln(&b, "# Predictions for the shapes of Qwen2.5-0.5B, Qwen3-0.6B, Qwen3.5-0.8B and Qwen2.5-1.5B; see",
+		"plan_test.go.")
 	predict := func(name, kind string, n int, gpus ...GPU) (plans []Plan) {
 		all, err := recordToken(t.Context(), shape(t, name, kind), n)
 		require.NoError(t, err)

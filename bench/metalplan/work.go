@@ -37,7 +37,7 @@ func workOf(d record.Dispatch, n int) (Work, error) {
 		return w, nil
 	case "conv":
 		a := decodeArgs[kernels.ConvArgs](d)
-		w.Bytes = 4 * int64(a.Taps) * int64(2*a.KeyHeads*a.KeySize+a.ValueHeads*a.ValueSize) // weights of the convolution
+		w.Bytes = 4 * int64(a.Taps) * int64(2*a.KeyHeads*a.KeySize+a.ValueHeads*a.ValueSize) // weights
 		return w, nil
 	case "delta":
 		w.setStateBytes(decodeArgs[kernels.DeltaArgs](d), n)
@@ -62,8 +62,8 @@ func workOf(d record.Dispatch, n int) (Work, error) {
 	return w, nil
 }
 
-// setStateBytes sets the bytes of the states before the chunk of token n, and of keys and errors of the chunk. The first
-// token of a chunk also computes the state at the end of the one before, from the state before that.
+// setStateBytes sets the bytes of the states before the chunk of token n, and of keys and errors of the chunk. The
+// first token of a chunk also computes the state at the end of the one before, from the state before that.
 func (w *Work) setStateBytes(a kernels.DeltaArgs, n int) {
 	state := int64(a.ValueHeads) * int64(a.KeySize) * int64(a.ValueSize)
 	update := sizeOfF16 * int64(a.KeyHeads*a.KeySize+a.ValueHeads*a.ValueSize)

@@ -240,8 +240,8 @@ func loadLayer(d backend.Device, f *gguf.File, s shape, kv gguf.Type) (*layer, e
 		c.Delta = deltaConfig(f)
 		l.delta, err = d.LoadDelta(c.Delta, backend.DeltaWeights{
 			Mixed: l.weights["attn_qkv"], Gate: l.weights["attn_gate"], Beta: l.weights["ssm_beta"],
-			Alpha: l.weights["ssm_alpha"], Conv: vectors["ssm_conv1d"], A: vectors["ssm_a"], Step: vectors["ssm_dt.bias"],
-			Norm: vectors["ssm_norm"],
+			Alpha: l.weights["ssm_alpha"], Conv: vectors["ssm_conv1d"], A: vectors["ssm_a"],
+			Step: vectors["ssm_dt.bias"], Norm: vectors["ssm_norm"],
 		})
 		if err != nil {
 			return nil, err

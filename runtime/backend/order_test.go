@@ -243,7 +243,8 @@ func TestRecurrentOrder(t *testing.T) {
 		require.NoError(t, l.run("embed delta add head end"))
 		want := l.out[0]
 		for _, calls := range []string{
-			"embed delta gate add head end", "embed project attend delta add head end", "embed delta delta add head end",
+			"embed delta gate add head end", "embed project attend delta add head end",
+			"embed delta delta add head end",
 		} {
 			require.NoError(t, l.run(calls))
 			require.Equal(t, want.Top, l.out[0].Top, calls)

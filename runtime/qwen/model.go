@@ -109,7 +109,6 @@ func (m *Model) Forward(
 		return err
 	}
 	want.Draw = backend.Draw{} // only flights draw
-	defer m.trimStates(kv, rows)
 	for first := 0; first < len(rows); first += m.rows {
 		if err := context.Cause(ctx); err != nil {
 			return err
@@ -125,10 +124,12 @@ func (m *Model) Forward(
 		if len(want.Each) > 0 {
 			part.Each, want.Each = want.Each[:n], want.Each[n:]
 		}
-		if err := m.replayStates(ctx, kv, piece); err != nil {
-			return err
+		err := m.replayStates(ctx, kv, piece)
+		if err == nil {
+			err = m.runPass(ctx, kv, piece, out[:n], part)
 		}
-		if err := m.runPass(ctx, kv, piece, out[:n], part); err != nil {
+		m.trimStates(kv, piece) // a checkpoint can have 19 MB and more
+		if err != nil {
 			return err
 		}
 		out, want.Rows = out[n:], want.Rows[n:]

@@ -13,8 +13,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/backend/recurrent"
 )
 
-// recurrent compares a layer with a recurrent state over the n rows of a pass, at the beginning of a text, with the rule
-// in float64. The type of the store depends on n.
+// recurrent compares a layer with a recurrent state over the n rows of a pass, at the beginning of a text, with the
+// rule in float64. The type of the store depends on n.
 func (x *fixture) recurrent(kind gguf.Type, n int) {
 	const in = 256
 	c := backend.DeltaConfig{

@@ -19,11 +19,14 @@ type rulePlan struct {
 	decaying []uint32 // rows of the pass
 	steps    []kernels.DeltaStep
 	path     []uint32 // updates
-	places   struct{ rows, sources, decaying, steps, path binding }
+	places   rulePlaces
 }
 
-// planner fills a rulePlan. What a pass itself computes of updates and checkpoints is not there yet when the convolution
-// runs: it reads the projections instead.
+// rulePlaces are the places of the tables in a buffer.
+type rulePlaces struct{ rows, sources, decaying, steps, path binding }
+
+// planner fills a rulePlan. What a pass itself computes of updates and checkpoints is not there yet when the
+// convolution runs: it reads the projections instead.
 type planner struct {
 	*rulePlan
 	taps   int
@@ -33,7 +36,8 @@ type planner struct {
 
 // fill sets the tables for the steps of a pass.
 func (t *rulePlan) fill(c backend.DeltaConfig, steps []plannedStep) {
-	*t = rulePlan{rows: t.rows[:0], sources: t.sources[:0], decaying: t.decaying[:0], steps: t.steps[:0], path: t.path[:0]}
+	t.rows, t.sources, t.decaying, t.steps, t.path = t.rows[:0], t.sources[:0], t.decaying[:0], t.steps[:0], t.path[:0]
+	t.places = rulePlaces{}
 	f := planner{
 		t, c.Kernel - 1, map[*recurrent.Update[uint32]]int{}, map[*recurrent.Checkpoint[uint32]][]kernels.ConvSource{},
 	}

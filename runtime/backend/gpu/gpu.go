@@ -238,7 +238,9 @@ type scratch struct {
 }
 
 func (s *scratch) closeBuffers() {
-	for _, g := range []*growableBuffer{&s.q, &s.parts, &s.ml, &s.best, &s.sums, &s.drawn, &s.routed, &s.projected, &s.mixed} {
+	for _, g := range []*growableBuffer{
+		&s.q, &s.parts, &s.ml, &s.best, &s.sums, &s.drawn, &s.routed, &s.projected, &s.mixed,
+	} {
 		g.closeBuffer()
 	}
 }
