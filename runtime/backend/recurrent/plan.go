@@ -1,6 +1,10 @@
 package recurrent
 
-import "github.com/pilotfish-ai/pilotfish/runtime/backend"
+import (
+	"math"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+)
 
 // Step is a part of a pass that each recurrent layer computes: the update and the output of a row or, with Into, the
 // state at the end of a chunk. A step may use what those before it compute.
@@ -32,39 +36,38 @@ func (s *States[U, C]) PlanRow(steps []Step[U, C], r backend.Row, row int) []Ste
 	return append(steps, Step[U, C]{Base: base, Path: path, Inputs: s.inputsBefore(base, path), Row: row, Update: u})
 }
 
-// positions are those of a text from one to before another.
-type positions struct{ from, to int }
+// passing are the positions of a run of rows that are planned, from the first one to before the end of the text whose
+// updates need not be kept.
+type passing struct{ from, to int }
 
-// keptChunks is the number of chunks at the end of a run of rows that keep the updates of their tokens, and the
-// distance, in chunks, of the states that are kept before.
+// keptChunks is the number of chunks at the end of a long run of rows that keep the updates of their tokens, and the
+// distance, in chunks, of the states that are kept.
 const keptChunks = 8
 
 // Pass says that the next rows to be planned, which follow each other in a text, are those of the positions from one to
 // before another, and that no other rows of the pass see them. What so long a text would soon drop uses the same memory
 // again: a backend that says so runs the steps in their order. Pass(0, 0) ends it.
 func (s *States[U, C]) Pass(from, to int) {
-	s.passing = positions{}
+	s.passing = passing{from: math.MaxInt}
 	if to -= keptChunks*backend.DeltaChunk + 1; to > from {
-		s.passing = positions{from, to / backend.DeltaChunk * backend.DeltaChunk}
+		s.passing = passing{from, to / backend.DeltaChunk * backend.DeltaChunk}
 	}
 }
 
-// dropChunk drops the updates of the chunk that begins at a position, as its steps are planned, and the state before
-// it, if the rows of the pass go far beyond it.
+// dropChunk drops what need not be kept when the rows go beyond the chunk that begins at a position, and its steps are
+// planned: the state before the chunk, and the updates in it.
 func (s *States[U, C]) dropChunk(see []backend.Span, first int) {
-	if first < s.passing.from || first+backend.DeltaChunk > s.passing.to {
-		return
-	}
-	for pos := first; pos < first+backend.DeltaChunk; pos++ {
-		slot := slotAt(see, pos)
-		at := s.slots[slot]
-		at.update = nil
-		s.set(slot, at)
-	}
-	if first > s.passing.from && first/backend.DeltaChunk%keptChunks != 0 {
+	if p := s.passing; first > p.from && first != p.to && first/backend.DeltaChunk%keptChunks != 0 {
 		slot := slotAt(see, first-1)
 		at := s.slots[slot]
 		at.checkpoint = nil
+		s.set(slot, at)
+	}
+	end := min(first+backend.DeltaChunk, s.passing.to)
+	for pos := first; first >= s.passing.from && pos < end; pos++ {
+		slot := slotAt(see, pos)
+		at := s.slots[slot]
+		at.update = nil
 		s.set(slot, at)
 	}
 }

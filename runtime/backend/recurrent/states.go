@@ -26,7 +26,7 @@ type States[U, C any] struct {
 	clock       uint64 // counts uses, and names updates
 	updates     pool[*Update[U]]
 	checkpoints pool[*Checkpoint[C]]
-	passing     positions // of the rows that are planned: what need not be kept
+	passing     passing // the rows that are planned
 }
 
 // slot is what a slot has of recurrent layers.
@@ -57,6 +57,7 @@ func New[U, C any](c backend.KVConfig, memory Memory[U, C]) *States[U, C] {
 	s.checkpoints.free = func(p *Checkpoint[C]) { memory.FreeCheckpoint(p.Memory) }
 	s.updates.most, s.checkpoints.most = c.Delta.Updates(c.Slots), c.Delta.Checkpoints(c.Slots)
 	s.updates.least, s.checkpoints.least = backend.DeltaChunk, 1
+	s.Pass(0, 0)
 	return s
 }
 
