@@ -1,6 +1,7 @@
 package host
 
 import (
+	"math"
 	"slices"
 
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
@@ -30,8 +31,8 @@ type convInput struct {
 	stride, first int
 }
 
-// keptChunks is the number of chunks at the end of a run of rows that keep the updates of their tokens, and the distance,
-// in chunks, of the states that are kept before. What a long text would soon drop uses the same memory again, which is
+// keptChunks is the number of chunks at the end of a long run of rows that keep the updates of their tokens, and the
+// distance, in chunks, of the states that are kept. What a long text would soon drop uses the same memory again, which is
 // in the cache.
 const keptChunks = 8
 
@@ -44,9 +45,9 @@ func (p *pass) planSteps() []deltaStep {
 	for _, run := range p.groupRows(len(p.rows)) {
 		first := p.rows[run.first]
 		s := first.KVOf(p.kv).(*kv).states
-		s.passing = positions{}
-		if until := int(first.Pos) + run.n - 1 - keptChunks*chunkTokens; until > int(first.Pos) && p.areAlone(run) {
-			s.passing = positions{int(first.Pos), until / chunkTokens * chunkTokens}
+		s.passing = passing{from: math.MaxInt}
+		if to := int(first.Pos) + run.n - 1 - keptChunks*chunkTokens; to > int(first.Pos) && p.areAlone(run) {
+			s.passing = passing{int(first.Pos), to / chunkTokens * chunkTokens}
 		}
 		for i := range run.n {
 			steps = s.planRow(steps, p.rows[run.first+i], run.first+i)
@@ -55,8 +56,9 @@ func (p *pass) planSteps() []deltaStep {
 	return steps
 }
 
-// positions are those of a text from one to before another.
-type positions struct{ from, to int }
+// passing are the positions of a run of rows that are planned, from the first one to before the end of the text whose
+// updates need not be kept.
+type passing struct{ from, to int }
 
 // areAlone reports whether no other rows of the pass follow those of a run.
 func (p *pass) areAlone(run rowRun) bool {
@@ -127,22 +129,19 @@ func (s *states) planCheckpoint(steps []deltaStep, see []backend.Span, first int
 	return steps, at
 }
 
-// dropChunk drops the updates of the chunk that begins at a position, as its steps are planned, and the state before it,
-// if the rows of the pass go far beyond it.
+// dropChunk drops what need not be kept when the rows go beyond the chunk that begins at a position, and its steps are
+// planned: the state before the chunk, and the updates in it.
 func (s *states) dropChunk(see []backend.Span, first int) {
-	if first < s.passing.from || first+chunkTokens > s.passing.to {
-		return
-	}
-	for pos := first; pos < first+chunkTokens; pos++ {
-		slot := slotAt(see, pos)
-		at := s.slots[slot]
-		at.update = nil
-		s.setSlot(slot, at)
-	}
-	if first > s.passing.from && first/chunkTokens%keptChunks != 0 {
+	if p := s.passing; first > p.from && first != p.to && first/chunkTokens%keptChunks != 0 {
 		slot := slotAt(see, first-1)
 		at := s.slots[slot]
 		at.checkpoint = nil
+		s.setSlot(slot, at)
+	}
+	for pos := first; first >= s.passing.from && pos < min(first+chunkTokens, s.passing.to); pos++ {
+		slot := slotAt(see, pos)
+		at := s.slots[slot]
+		at.update = nil
 		s.setSlot(slot, at)
 	}
 }

@@ -21,9 +21,9 @@ type states struct {
 	clock       uint64 // counts uses, and names updates
 	updates     stateMemory[*update]
 	checkpoints stateMemory[*checkpoint]
-	windows     []window  // by layer
-	loaded      []uint64  // names of the updates in the windows
-	passing     positions // of the rows that are planned: what need not be kept
+	windows     []window // by layer
+	loaded      []uint64 // names of the updates in the windows
+	passing     passing
 }
 
 // slotState is what a slot has of recurrent layers.
