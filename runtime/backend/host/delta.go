@@ -21,6 +21,7 @@ type delta struct {
 	a, step                  []float32   // [value heads]
 	norm                     []float32   // [ValueSize]
 	queryGains, keyGains     []float32   // [KeySize] with which an RMSNorm is the norm of queries and keys
+	heads, valueHeads        []int       // where the heads of channels and of values begin, and the end of the last
 }
 
 func (d *delta) Config() backend.DeltaConfig { return d.c }
@@ -62,11 +63,32 @@ func (d *Device) LoadDelta(c backend.DeltaConfig, w backend.DeltaWeights) (backe
 		}
 		l.taps = append(l.taps, own)
 	}
+	for i := range 2*c.KeyHeads + 1 {
+		l.heads = append(l.heads, i*c.KeySize)
+	}
+	for i := range c.ValueHeads + 1 {
+		l.valueHeads = append(l.valueHeads, i*c.ValueSize)
+	}
+	for _, at := range l.valueHeads[1:] {
+		l.heads = append(l.heads, 2*c.KeyHeads*c.KeySize+at)
+	}
 	return l, nil
 }
 
-// deltaRows holds what the matrices of a layer give for the rows of a pass.
-type deltaRows struct{ mixed, gate, beta, alpha tensor }
+// deltaRows holds what the matrices of a layer give for the rows of a pass. Of many rows it has mixed and gate head after
+// head, each [T, head], so that a worker reads the rows of its heads sequentially.
+type deltaRows struct {
+	mixed, gate, beta, alpha tensor
+	byHead                   bool
+}
+
+// head returns the elements of mixed or gate of a head, n from first on, in a row.
+func (r *deltaRows) head(t *tensor, row, first, n int) []float32 {
+	if r.byHead {
+		return t.f[first*t.rows+row*n:][:n]
+	}
+	return t.row(row)[first:][:n]
+}
 
 func (t *tensor) resize(rows, cols int) *tensor {
 	t.rows, t.cols, t.f = rows, cols, resizeSlice(t.f, rows*cols)
@@ -81,11 +103,14 @@ func (p *pass) Delta(a, x backend.Tensor, g backend.Norm, d backend.Delta, layer
 	}
 	l, out, in, n := d.(*delta), a.(*tensor), &p.d.delta, len(p.rows)
 	out.rounded = false
-	p.projectNormalised(x.(*tensor), g.(*norm),
-		projection{in.mixed.resize(n, l.c.Channels()), l.mixed},
-		projection{in.gate.resize(n, l.c.ValueWidth()), l.gate},
-		projection{in.beta.resize(n, l.c.ValueHeads), l.beta},
-		projection{in.alpha.resize(n, l.c.ValueHeads), l.alpha})
+	mixed := projection{out: in.mixed.resize(n, l.c.Channels()), w: l.mixed}
+	gate := projection{out: in.gate.resize(n, l.c.ValueWidth()), w: l.gate}
+	if in.byHead = n > longTokens; in.byHead {
+		mixed.heads, gate.heads = l.heads, l.valueHeads
+	}
+	p.projectNormalised(x.(*tensor), g.(*norm), mixed, gate,
+		projection{out: in.beta.resize(n, l.c.ValueHeads), w: l.beta},
+		projection{out: in.alpha.resize(n, l.c.ValueHeads), w: l.alpha})
 	p.d.pool.Run(l.c.KeyHeads, 1, func(worker, lo, hi int) {
 		ws := &p.d.workers[worker].delta
 		for head := lo; head < hi; head++ {
@@ -242,9 +267,8 @@ func (w *deltaHead) convolve() {
 		w.loadInputs(w.inputs[i*n:][:n], from)
 	}
 	for t := range w.s.updates {
-		from := w.in.mixed.row(w.s.row + t)
 		for _, r := range w.runs {
-			copy(w.inputs[(before+t)*n+r.first:][:r.n], from[r.channel:])
+			copy(w.inputs[(before+t)*n+r.first:][:r.n], w.in.head(&w.in.mixed, w.s.row+t, r.channel, r.n))
 		}
 	}
 	for t, u := range w.s.updates {
@@ -309,7 +333,7 @@ func (w *deltaHead) computeHead(head, values int, out *tensor, eps float32) {
 		w.rule.read(w.o, sum(2*t+1, at+1))
 		o := out.row(row)[head*c.ValueSize:][:c.ValueSize]
 		vector.RMSNorm(o, w.o, w.l.norm, eps)
-		vector.SwiGLU(o, w.in.gate.row(row)[head*c.ValueSize:][:c.ValueSize], o)
+		vector.SwiGLU(o, w.in.head(&w.in.gate, row, head*c.ValueSize, c.ValueSize), o)
 	}
 }
 

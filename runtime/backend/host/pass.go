@@ -101,8 +101,8 @@ func (p *pass) NormProject(q, k, v, x backend.Tensor, g backend.Norm, wq, wk, wv
 	if p.err != nil {
 		return
 	}
-	p.projectNormalised(x.(*tensor), g.(*norm), projection{q.(*tensor), wq.(*weight)},
-		projection{k.(*tensor), wk.(*weight)}, projection{v.(*tensor), wv.(*weight)})
+	p.projectNormalised(x.(*tensor), g.(*norm), projection{out: q.(*tensor), w: wq.(*weight)},
+		projection{out: k.(*tensor), w: wk.(*weight)}, projection{out: v.(*tensor), w: wv.(*weight)})
 }
 
 // projectNormalised sets h = x/rms(x) ⊙ g and the outputs of some weights for h.
@@ -120,7 +120,7 @@ func (p *pass) projectNormalised(x *tensor, g *norm, outs ...projection) {
 	p.eachPiece(total, p.outputsPerPiece(total, widest), func(worker, lo, hi int) {
 		for _, o := range outs { // the outputs of the weights are numbered one after the other
 			if from, to := max(lo, 0), min(hi, o.w.Rows); from < to {
-				p.matmul(o.out.f, o.out.cols, &p.d.acts, o.w, from, to, false, worker)
+				p.multiplyHeads(o, from, to, worker)
 			}
 			lo, hi = lo-o.w.Rows, hi-o.w.Rows
 		}
@@ -129,8 +129,24 @@ func (p *pass) projectNormalised(x *tensor, g *norm, outs ...projection) {
 
 // projection is an output and its weight.
 type projection struct {
-	out *tensor
-	w   *weight
+	out   *tensor
+	w     *weight
+	heads []int // where the heads of the outputs begin, and the end of the last one, if out is head after head
+}
+
+// multiplyHeads computes the outputs lo to hi of a projection.
+func (p *pass) multiplyHeads(o projection, lo, hi, worker int) {
+	if o.heads == nil {
+		p.matmul(o.out.f, o.out.cols, &p.d.acts, o.w, lo, hi, false, worker)
+		return
+	}
+	for i, end := range o.heads[1:] {
+		first := o.heads[i]
+		if from, to := max(lo, first), min(hi, end); from < to {
+			dst := o.out.f[first*(len(p.rows)-1):] // the head has the elements from first·rows on
+			p.matmul(dst, end-first, &p.d.acts, o.w, from, to, false, worker)
+		}
+	}
 }
 
 // Sizes of the piece of a weight that a worker takes at a time: pieceBytes bytes of outputs, counted once for each
