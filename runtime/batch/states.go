@@ -1,8 +1,8 @@
 package batch
 
-// A model with recurrent layers keeps the states of some tokens only (DeltaKV in package backend). Where a question goes
-// on from a token whose state was dropped, the tokens after the last one with a state are evaluated again: rows of the
-// step like all others, which the device of the question pays for, so that it cannot make others wait.
+// A model with recurrent layers keeps the states of some tokens only (DeltaKV in package backend). Where a question
+// goes on from a token whose state was dropped, the tokens after the last one with a state are evaluated again: rows of
+// the step like all others, which the device of the question pays for, so that it cannot make others wait.
 
 // rewindToState returns the last token up to at, the end of what a has in memory, from which a can go on. It looks only
 // when a begins: states that are dropped later are replayed by the model, so that a always makes progress.

@@ -135,7 +135,8 @@ func referenceLogits(t testing.TB, f *gguf.File, ids []int32) [][]float64 {
 	return r.Logits(ids)
 }
 
-// TestRecurrentGreedy: after a text of more tokens than a pass takes, the most probable tokens are those of the reference.
+// TestRecurrentGreedy: after a text of more tokens than a pass takes, the most probable tokens are those of the
+// reference.
 func TestRecurrentGreedy(t *testing.T) {
 	ids := randomTokens(rand.New(rand.NewPCG(5, 5)), 600, 300)
 	f := recurrentFile(t, "f32", func(s *synth.Spec) { s.Context = 1024 })

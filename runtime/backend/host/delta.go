@@ -75,8 +75,8 @@ func (d *Device) LoadDelta(c backend.DeltaConfig, w backend.DeltaWeights) (backe
 	return l, nil
 }
 
-// deltaRows holds what the matrices of a layer give for the rows of a pass. Of many rows it has mixed and gate head after
-// head, each [T, head], so that a worker reads the rows of its heads sequentially.
+// deltaRows holds what the matrices of a layer give for the rows of a pass. Of many rows it has mixed and gate head
+// after head, each [T, head], so that a worker reads the rows of its heads sequentially.
 type deltaRows struct {
 	mixed, gate, beta, alpha tensor
 	byHead                   bool

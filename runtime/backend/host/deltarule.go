@@ -22,7 +22,8 @@ type deltaRule struct {
 	add func(into, state []float32, whole float32, keys, errors, since, scaled []float32)
 }
 
-// deltaSum is whole·Sᵀx + Σⱼ since[j]·scores[j]·errors[j] for a state S [KeySize, ValueSize], and errors [.., ValueSize].
+// deltaSum is whole·Sᵀx + Σⱼ since[j]·scores[j]·errors[j] for a state S [KeySize, ValueSize], and errors
+// [.., ValueSize].
 type deltaSum struct {
 	state, x      []float32 // a nil state is zero
 	product       []float32 // Sᵀx, if [deltaRule].project sets it

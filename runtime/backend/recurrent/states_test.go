@@ -373,7 +373,8 @@ func TestResume(t *testing.T) {
 		for pos := range int32(tokens) {
 			s.PlanRow(nil, backend.Row{Pos: pos, Slot: pos, See: []backend.Span{{From: 0, To: pos + 1}}}, 0)
 		}
-		s.set(2*backend.DeltaChunk-1, slot[*content, *content]{known: true, update: s.slots[2*backend.DeltaChunk-1].update})
+		last := 2*backend.DeltaChunk - 1
+		s.set(int32(last), slot[*content, *content]{known: true, update: s.slots[last].update})
 		if lost >= 0 {
 			s.set(int32(lost), slot[*content, *content]{known: true, checkpoint: s.slots[lost].checkpoint})
 		}

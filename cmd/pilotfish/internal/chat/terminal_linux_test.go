@@ -76,7 +76,8 @@ func TestChatTerminal(t *testing.T) {
 	assert.Equal(t, cli.ExitDone, k.Ends())
 }
 
-// TestChatNoHistory: with PILOTFISH_NOHISTORY no file is written. Ctrl-C discards a line, and ends a chat only if repeated.
+// TestChatNoHistory: with PILOTFISH_NOHISTORY no file is written. Ctrl-C discards a line, and ends a chat only if
+// repeated.
 func TestChatNoHistory(t *testing.T) {
 	clitest.OwnFolders(t)
 	small := clitest.DemoFile("small.gguf")
