@@ -116,6 +116,15 @@ func TestRecurrentLong(t *testing.T) {
 	require.NoError(t, err)
 	branch := backend.Row{Token: 7, Pos: 200, Slot: 777, See: []backend.Span{{From: 0, To: 200}, {From: 777, To: 778}}}
 	require.Equal(t, after(200, 7), forward(append(rows, branch)), "a branch in the pass")
+	c, err = m.NewCache(800, gguf.F16)
+	require.NoError(t, err)
+	rows, err = c.Extend(ids)
+	require.NoError(t, err)
+	require.Equal(t, want[399], forward(rows))
+	few := c.KV().Config()
+	states := 5*few.Delta.CheckpointBytes(gguf.F16) + 160*few.Delta.UpdateBytes(gguf.F16)
+	few.Delta = backend.DeltaConfig{}
+	assert.Less(t, c.KV().Bytes(), few.Bytes()+states, "the pass keeps few states")
 	for _, n := range []int{399, 385, 300, 271, 257, 130, 20, 3} {
 		c.Truncate(n)
 		rows, err := c.Extend([]int32{9})

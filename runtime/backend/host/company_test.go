@@ -362,7 +362,7 @@ func TestEveryVariant(t *testing.T) {
 		if name == cpu.Features() || name == "generic" {
 			continue
 		}
-		const tests = "^(TestAloneOrBeside|TestAttendSplits|TestTies|TestRoundedWhereMade)$"
+		const tests = "^(TestAloneOrBeside|TestAttendSplits|TestTies|TestRoundedWhereMade|TestDelta.*)$"
 		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.short", "-test.run="+tests)
 		cmd.Env = append(os.Environ(), cpu.Env+"="+name)
 		out, err := cmd.CombinedOutput()

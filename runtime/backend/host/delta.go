@@ -113,6 +113,7 @@ func (p *pass) Delta(a, x backend.Tensor, g backend.Norm, d backend.Delta, layer
 		projection{out: in.alpha.resize(n, l.c.ValueHeads), w: l.alpha})
 	p.d.pool.Run(l.c.KeyHeads, 1, func(worker, lo, hi int) {
 		ws := &p.d.workers[worker].delta
+		ws.resize(l.c)
 		for head := lo; head < hi; head++ {
 			w := newDeltaHead(ws, l, layer, head, p.d.ops.delta)
 			w.in = in
@@ -186,7 +187,6 @@ type deltaHead struct {
 type deltaElements struct{ inputs, key, errors int }
 
 func newDeltaHead(ws *deltaSpace, l *delta, layer, head int, rule deltaRule) *deltaHead {
-	ws.resize(l.c)
 	ws.runs = appendRuns(ws.runs[:0], l.c, head)
 	at := layer * l.c.UpdateSize()
 	keys := at + l.c.Channels()

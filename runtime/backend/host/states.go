@@ -131,6 +131,7 @@ func (k *kv) WriteState(tokens []int32, b []byte) {
 // addChunks computes the states of steps at the end of chunks, outside a pass.
 func (s *states) addChunks(steps []deltaStep) {
 	var ws deltaSpace
+	ws.resize(s.c)
 	for layer := range s.c.Layers {
 		for head := range s.c.KeyHeads {
 			w := newDeltaHead(&ws, &delta{c: s.c}, layer, head, s.rule)
