@@ -94,11 +94,10 @@ func (s *states) planRow(steps []deltaStep, r backend.Row, row int) []deltaStep 
 	return append(steps, step)
 }
 
-// follows reports whether the row of a step is that after those of another step in the pass and in a chunk of the text.
+// follows reports whether the row of a step is that after those of the step before it, in a chunk of a text.
 func (s *deltaStep) follows(before *deltaStep) bool {
 	n := len(before.updates)
-	return n > 0 && s.states == before.states && s.base == before.base && s.row == before.row+n &&
-		len(s.load) == 0 && s.kept == before.known()+n
+	return n > 0 && s.states == before.states && len(s.load) == 0 && s.kept == before.known()+n
 }
 
 // planCheckpoint returns the state before the chunk that begins at first, with the steps that compute it if there is
@@ -138,7 +137,10 @@ func (s *states) dropChunk(see []backend.Span, first int) {
 		at.checkpoint = nil
 		s.setSlot(slot, at)
 	}
-	for pos := first; first >= s.passing.from && pos < min(first+chunkTokens, s.passing.to); pos++ {
+	if first < s.passing.from || first >= s.passing.to {
+		return
+	}
+	for pos := first; pos < first+chunkTokens; pos++ {
 		slot := slotAt(see, pos)
 		at := s.slots[slot]
 		at.update = nil
