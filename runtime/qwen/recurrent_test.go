@@ -1,6 +1,7 @@
 package qwen_test
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -176,6 +177,42 @@ func TestRecurrentLongBeside(t *testing.T) {
 	rows := x.extend(12)
 	x.forward(rows...)
 	require.Equal(t, x.want[11], x.forward(rows[8], rows[11]), "some rows again")
+}
+
+// TestRecurrentStores: texts of several stores, at positions that follow each other, may share a pass.
+func TestRecurrentStores(t *testing.T) {
+	x, y := newLong(t, 40), newLong(t, 40)
+	x.forward(x.extend(20)...)
+	y.forward(y.extend(21)...)
+	rows := append(x.extend(21), y.extend(22)...)
+	rows[1].KV = y.c.KV()
+	require.Equal(t, x.want[21], x.forward(rows...))
+	require.Equal(t, x.want[39], x.forward(x.extend(40)...))
+	require.Equal(t, x.want[39], y.forward(y.extend(40)...))
+}
+
+// ending is a context that ends after some calls of Err.
+type ending struct {
+	context.Context
+	calls int
+}
+
+func (c *ending) Err() error {
+	if c.calls--; c.calls < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// TestRecurrentFails: a pass that failed has left no states.
+func TestRecurrentFails(t *testing.T) {
+	x := newLong(t, 40)
+	x.forward(x.extend(16)...)
+	rows := x.extend(40)
+	err := x.m.Forward(&ending{t.Context(), 3}, x.c.KV(), rows, nil, backend.Want{})
+	require.ErrorIs(t, err, context.Canceled)
+	require.Equal(t, 16, x.c.KV().(backend.DeltaKV).Resume(40))
+	require.Equal(t, x.want[39], x.forward(rows...))
 }
 
 func referenceLogits(t testing.TB, f *gguf.File, ids []int32) [][]float64 {
