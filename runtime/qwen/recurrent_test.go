@@ -1,6 +1,7 @@
 package qwen_test
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -91,50 +92,127 @@ func TestRecurrent(t *testing.T) {
 	}
 }
 
-// TestRecurrentLong: a pass over a long text, which keeps only some of the states, gives the bits of short passes. What
-// it has dropped is computed again for a text that branches off, and is not dropped if that is part of the pass.
-func TestRecurrentLong(t *testing.T) {
+// long is a cache with a text, in a model that has evaluated it in short passes too.
+type long struct {
+	t    *testing.T
+	m    *qwen.Model
+	c    *qwen.Cache
+	ids  []int32
+	want [][]float32 // by the length of the text before
+}
+
+func newLong(t *testing.T, tokens int) *long {
 	m := load(t, recurrentFile(t, "q8_0", nil), host.Options{Threads: 2})
-	ids := randomTokens(rand.New(rand.NewPCG(5, 5)), 400, 300)
-	want := allLogits(t, m, ids, gguf.F16, 16)
-	for _, pass := range []int{150, 273, 400} {
-		require.Equal(t, want, allLogits(t, m, ids, gguf.F16, pass), "passes of %d", pass)
+	ids := randomTokens(rand.New(rand.NewPCG(5, 5)), tokens, 300)
+	c, err := m.NewCache(2*tokens, gguf.F16)
+	require.NoError(t, err)
+	return &long{t: t, m: m, c: c, ids: ids, want: allLogits(t, m, ids, gguf.F16, 16)}
+}
+
+// extend returns the rows of the next tokens up to n.
+func (x *long) extend(n int) []backend.Row {
+	x.t.Helper()
+	rows, err := x.c.Extend(x.ids[x.c.Len():n])
+	require.NoError(x.t, err)
+	return rows
+}
+
+// forward evaluates rows and returns the logits of the last one.
+func (x *long) forward(rows ...backend.Row) []float32 {
+	x.t.Helper()
+	out := make([]backend.Output, 1)
+	last := backend.Want{Rows: []int{len(rows) - 1}, K: 1, Logits: true}
+	require.NoError(x.t, x.m.Forward(x.t.Context(), x.c.KV(), rows, out, last))
+	return out[0].Logits
+}
+
+// branch returns a row with another token after n tokens of the text, and its logits.
+func (x *long) branch(n int) (backend.Row, []float32) {
+	slot := int32(x.c.Slots() - 1)
+	see := []backend.Span{{From: 0, To: int32(n)}, {From: slot, To: slot + 1}}
+	all := allLogits(x.t, x.m, append(slices.Clone(x.ids[:n]), 9), gguf.F16, n+1)
+	return backend.Row{Token: 9, Pos: int32(n), Slot: slot, See: see}, all[n]
+}
+
+// TestRecurrentLong: a pass over a long text gives the bits of short passes, and keeps only some of the states: after
+// each of the last 128 tokens a text can go on, and at most 128 tokens before another place are evaluated again.
+func TestRecurrentLong(t *testing.T) {
+	x := newLong(t, 380)
+	for _, pass := range []int{150, 273, 380} {
+		require.Equal(t, x.want, allLogits(t, x.m, x.ids, gguf.F16, pass), "passes of %d", pass)
 	}
-	c, err := m.NewCache(800, gguf.F16)
-	require.NoError(t, err)
-	forward := func(rows []backend.Row) []float32 {
-		out := make([]backend.Output, 1)
-		last := backend.Want{Rows: []int{len(rows) - 1}, K: 1, Logits: true}
-		require.NoError(t, m.Forward(t.Context(), c.KV(), rows, out, last))
-		return out[0].Logits
+	require.Equal(t, x.want[379], x.forward(x.extend(380)...))
+	for n := range 381 {
+		resume := x.c.KV().(backend.DeltaKV).Resume(n)
+		if n >= 380-128 {
+			require.Equal(t, n, resume)
+		} else {
+			require.Greater(t, resume, n-128)
+		}
 	}
-	after := func(n int, token int32) []float32 {
-		all := allLogits(t, m, append(slices.Clone(ids[:n]), token), gguf.F16, n+1)
-		return all[n]
-	}
-	rows, err := c.Extend(ids)
-	require.NoError(t, err)
-	branch := backend.Row{Token: 7, Pos: 200, Slot: 777, See: []backend.Span{{From: 0, To: 200}, {From: 777, To: 778}}}
-	require.Equal(t, after(200, 7), forward(append(rows, branch)), "a branch in the pass")
-	c, err = m.NewCache(800, gguf.F16)
-	require.NoError(t, err)
-	rows, err = c.Extend(ids)
-	require.NoError(t, err)
-	require.Equal(t, want[399], forward(rows))
-	few := c.KV().Config()
+	few := x.c.KV().Config()
 	states := 5*few.Delta.CheckpointBytes(gguf.F16) + 160*few.Delta.UpdateBytes(gguf.F16)
 	few.Delta = backend.DeltaConfig{}
-	assert.Less(t, c.KV().Bytes(), few.Bytes()+states, "the pass keeps few states")
-	for _, n := range []int{399, 385, 300, 271, 257, 130, 20, 3} {
-		c.Truncate(n)
-		rows, err := c.Extend([]int32{9})
-		require.NoError(t, err)
-		require.Equal(t, after(n, 9), forward(rows), "cut after %d tokens", n)
-		c.Truncate(n)
-		rows, err = c.Extend(ids[n:])
-		require.NoError(t, err)
-		require.Equal(t, want[399], forward(rows), "the whole text after a cut after %d tokens", n)
+	require.Less(t, x.c.KV().Bytes(), few.Bytes()+states)
+	for _, n := range []int{379, 365, 300, 257, 241, 130, 20, 3} {
+		row, want := x.branch(n)
+		require.Equal(t, want, x.forward(row), "another text after %d tokens", n)
+		x.c.Truncate(n)
+		require.Equal(t, x.want[379], x.forward(x.extend(380)...), "again after %d tokens", n)
 	}
+}
+
+// TestRecurrentLongBeside: what a long text in a pass does not need, another row of the pass may: one that branches off
+// it, or from a text before both, of which the store has dropped all that it can. A row may be evaluated again.
+func TestRecurrentLongBeside(t *testing.T) {
+	x := newLong(t, 380)
+	row, want := x.branch(200)
+	require.Equal(t, want, x.forward(append(x.extend(380), row)...), "from the text")
+	x.c.Clear()
+	x.forward(x.extend(200)...)
+	x.c.KV().(backend.DeltaKV).Trim(1, 10)
+	require.Equal(t, want, x.forward(append(x.extend(380), row)...), "from before the text")
+
+	x.c.Clear()
+	rows := x.extend(12)
+	x.forward(rows...)
+	require.Equal(t, x.want[11], x.forward(rows[8], rows[11]), "some rows again")
+}
+
+// TestRecurrentStores: texts of several stores, at positions that follow each other, may share a pass.
+func TestRecurrentStores(t *testing.T) {
+	x, y := newLong(t, 40), newLong(t, 40)
+	x.forward(x.extend(20)...)
+	y.forward(y.extend(21)...)
+	rows := append(x.extend(21), y.extend(22)...)
+	rows[1].KV = y.c.KV()
+	require.Equal(t, x.want[21], x.forward(rows...))
+	require.Equal(t, x.want[39], x.forward(x.extend(40)...))
+	require.Equal(t, x.want[39], y.forward(y.extend(40)...))
+}
+
+// ending is a context that ends after some calls of Err.
+type ending struct {
+	context.Context
+	calls int
+}
+
+func (c *ending) Err() error {
+	if c.calls--; c.calls < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// TestRecurrentFails: a pass that failed has left no states.
+func TestRecurrentFails(t *testing.T) {
+	x := newLong(t, 40)
+	x.forward(x.extend(16)...)
+	rows := x.extend(40)
+	err := x.m.Forward(&ending{t.Context(), 3}, x.c.KV(), rows, nil, backend.Want{})
+	require.ErrorIs(t, err, context.Canceled)
+	require.Equal(t, 16, x.c.KV().(backend.DeltaKV).Resume(40))
+	require.Equal(t, x.want[39], x.forward(rows...))
 }
 
 func referenceLogits(t testing.TB, f *gguf.File, ids []int32) [][]float64 {

@@ -15,7 +15,6 @@ import (
 	"github.com/pilotfish-ai/pilotfish/cmd/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
-	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
 )
 
 // inspection is the output of `pilotfish inspect --json`. Its fields are a contract.
@@ -96,7 +95,7 @@ func inspectFile(f *gguf.File, path string) inspection {
 	for key, v := range f.Metadata() {
 		in.Metadata[key] = jsonValue(v)
 	}
-	sizes, leftOut := map[string]typeSize{}, qwen.LeftOut(f)
+	sizes, leftOut := map[string]typeSize{}, engine.LeftOut(f)
 	for _, t := range f.Tensors() {
 		in.Tensors = append(in.Tensors, inspectedTensor{
 			Name: t.Name, Type: t.Type.String(), Shape: t.Shape, Bytes: len(t.Data),
