@@ -28,10 +28,14 @@ type Check struct {
 }
 
 // Failed reports whether the pass failed, or the GPU was further off than the rounding of sums in float32; where keys
-// and values are halves, of a few of them to the next one.
+// and values are halves, of a few of them to the next one. The norm in a recurrent layer enlarges all differences where
+// its input is near zero: on the software device from 5e-7 to 3e-4.
 func (c Check) Failed() bool {
 	tolerance := 2e-5
-	if c.KV == gguf.F16.String() {
+	switch {
+	case c.Operation == recurrentLayer:
+		tolerance = 1e-3
+	case c.KV == gguf.F16.String():
 		tolerance = 2e-4
 	}
 	return c.Error != "" || !(c.Off <= tolerance)
@@ -203,6 +207,9 @@ func loadLayer(d backend.Device, f *gguf.File, s shape, kv gguf.Type) (*layer, e
 			vectors[name] = t
 		case !isWeight: // a bias goes with its matrix
 		case len(t.Shape) == 1:
+			if name == "post_attention_norm" { // the name in a Qwen3.5
+				name = "ffn_norm"
+			}
 			l.norms[name], err = d.LoadNorm(t, 1e-6)
 		default:
 			var bias *gguf.Tensor
