@@ -114,7 +114,7 @@ func DrawSeed() uint64 { return uint64(rand.Uint32()) }
 
 // ThinkingValues returns the values of a chat template for --think. It says so if the model does not think.
 func ThinkingValues(a *cli.App, m *pilotfish.Model, think string) []pilotfish.TemplateValue {
-	if think == "auto" {
+	if think != "on" && think != "off" {
 		return nil
 	}
 	if thinks, err := m.Thinks(nil); err == nil && !thinks {
