@@ -51,17 +51,7 @@ func (d *Device) LoadDelta(c backend.DeltaConfig, w backend.DeltaWeights) (backe
 	taps := make([]float32, c.Kernel*c.Channels())
 	w.Conv.Type.Dequantize(taps, w.Conv.Data)
 	for head := range c.KeyHeads {
-		runs := appendRuns(nil, c, head)
-		width := runs[len(runs)-1].first + c.ValueSize
-		own := make([]float32, c.Kernel*width)
-		for _, r := range runs {
-			for i := range r.n {
-				for tap := range c.Kernel {
-					own[tap*width+r.first+i] = taps[(r.channel+i)*c.Kernel+tap]
-				}
-			}
-		}
-		l.taps = append(l.taps, own)
+		l.taps = append(l.taps, headTaps(taps, c, head))
 	}
 	for i := range 2*c.KeyHeads + 1 {
 		l.heads = append(l.heads, i*c.KeySize)
@@ -73,6 +63,22 @@ func (d *Device) LoadDelta(c backend.DeltaConfig, w backend.DeltaWeights) (backe
 		l.heads = append(l.heads, 2*c.KeyHeads*c.KeySize+at)
 	}
 	return l, nil
+}
+
+// headTaps returns the taps of the channels of a key head, [Kernel, channels of the head], of all taps [channels,
+// Kernel].
+func headTaps(taps []float32, c backend.DeltaConfig, head int) []float32 {
+	runs := appendRuns(nil, c, head)
+	width := runs[len(runs)-1].first + c.ValueSize
+	own := make([]float32, c.Kernel*width)
+	for _, r := range runs {
+		for i := range r.n {
+			for tap := range c.Kernel {
+				own[tap*width+r.first+i] = taps[(r.channel+i)*c.Kernel+tap]
+			}
+		}
+	}
+	return own
 }
 
 // deltaRows holds what the matrices of a layer give for the rows of a pass. Of many rows it has mixed and gate head
@@ -318,11 +324,11 @@ func (w *deltaHead) computeHead(head, values int, out *tensor, eps float32) {
 		decays[at] = float32(log)
 		u.decays[w.layer*c.ValueHeads+head] = decays[at]
 		whole := w.rule.decay(w.since, decays[:at+1])
-		sum := func(vector, tokens int) deltaSum {
+		sum := func(i, tokens int) deltaSum {
 			return deltaSum{
-				state: state, x: w.vectors[vector*c.KeySize:][:c.KeySize],
-				product: w.products[vector*c.ValueSize:][:c.ValueSize], whole: whole,
-				scores: w.scores[vector*chunkTokens:][:tokens], since: w.since[:tokens], errors: errors,
+				state: state, x: w.vectors[i*c.KeySize:][:c.KeySize],
+				product: w.products[i*c.ValueSize:][:c.ValueSize], whole: whole,
+				scores: w.scores[i*chunkTokens:][:tokens], since: w.since[:tokens], errors: errors,
 				weights: w.weights,
 			}
 		}

@@ -22,11 +22,10 @@ type deltaStep struct {
 // known returns the number of updates of the chunk in the windows, without those of the rows.
 func (s *deltaStep) known() int { return s.kept + len(s.load) }
 
-// follows reports whether the row of a step is that after those of another step in the pass and in a chunk of the text.
+// follows reports whether the row of a step is that after those of the step before it, in a chunk of a text.
 func (s *deltaStep) follows(before *deltaStep) bool {
 	n := len(before.updates)
-	return n > 0 && s.states == before.states && s.base == before.base && s.row == before.row+n &&
-		len(s.load) == 0 && s.kept == before.known()+n
+	return n > 0 && s.states == before.states && len(s.load) == 0 && s.kept == before.known()+n
 }
 
 // convInput is where a token's input of the convolution is stored: for a layer at layer·stride+first. Before the
