@@ -31,7 +31,7 @@ ARM64   = ./runtime/backend/host ./kernels/cpu/... ./gguf/block ./runtime/sample
 # The C library of arm64, for what calls C there.
 ARM64LIBC ?= /usr/aarch64-linux-gnu
 # Packages that compute differently without assembly, and what the engine above them is tried with then.
-PLAIN   = ./kernels/cpu/... ./runtime/backend/host ./runtime/qwen
+PLAIN   = ./kernels/cpu/... ./runtime/backend/host ./runtime/transformer
 PLAINLY = ^Test(GreedyIsArgmax|Exact|Reuse|Lookup|Routed|Read)$$
 # How many mistakes make mutants plants in each package; 0: all.
 N ?= 60

@@ -16,9 +16,9 @@ import (
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
-	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
+	"github.com/pilotfish-ai/pilotfish/runtime/transformer"
 )
 
 var count = flag.Int("questions", 40, "held-out questions to measure the shipped files with")
@@ -86,9 +86,9 @@ func heldOut() []demo.Question {
 // reader evaluates one text at a time with a model.
 type reader struct {
 	t     *testing.T
-	model *qwen.Model
+	model *transformer.Model
 	tok   *tokenizer.Tokenizer
-	cache *qwen.Cache
+	cache *transformer.Cache
 	ids   []int32          // tokens in the cache
 	said  []backend.Output // the output after each token, where it was requested
 }

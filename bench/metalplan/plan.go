@@ -34,7 +34,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/metal/record"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend/gpu"
-	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
+	"github.com/pilotfish-ai/pilotfish/runtime/transformer"
 )
 
 // Plan is the predicted cost of a token.
@@ -151,7 +151,7 @@ func evaluateText(
 		return err
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
-	m, err := qwen.Load(f, d)
+	m, err := transformer.Load(f, d)
 	if err != nil {
 		return err
 	}
@@ -170,7 +170,7 @@ func evaluateText(
 		}
 		want := backend.Want{Rows: []int{rows - 1}, K: 1}
 		err = m.Forward(ctx, c.KV(), ids, make([]backend.Output, 1), want)
-		if err != nil && !errors.Is(err, qwen.ErrNotFinite) { // a device that records computes nothing
+		if err != nil && !errors.Is(err, transformer.ErrNotFinite) { // a device that records computes nothing
 			return fmt.Errorf("encode a token: %w", err)
 		}
 	}

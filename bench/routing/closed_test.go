@@ -13,9 +13,9 @@ import (
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
-	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
+	"github.com/pilotfish-ai/pilotfish/runtime/transformer"
 )
 
 // follower is a model that evaluates one text at a time. It does not evaluate again the prefix that a text has in
@@ -23,7 +23,7 @@ import (
 type follower struct {
 	e     *engine.Engine
 	tok   *tokenizer.Tokenizer
-	cache *qwen.Cache
+	cache *transformer.Cache
 	ids   []int32
 }
 

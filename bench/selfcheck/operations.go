@@ -44,26 +44,30 @@ func (c Check) Failed() bool {
 // rowCounts are numbers of rows of a pass, for which there are different kernels, and within those different loops.
 var rowCounts = []int{1, 2, 3, 4, 5, 8, 9, 33}
 
-// shape is the attention of a model: its kernels depend on the queries of a key and on the size of a head. Heads of 256
-// are those of a Qwen3.5, of which recurrent is a layer without attention.
+// shape is a layer of a model: the kernels of attention depend on the queries of a key and on the size of a head. Heads
+// of 256 are those of a Qwen3.5, which also has recurrent layers.
 type shape struct {
 	heads, kvHeads, size int
-	recurrent            bool
+	operations           []string
 }
 
-// shapes returns those that are checked with a type of weights: with one type all, as attention reads no weights.
+// shapes returns those that are checked with a type of weights. As attention reads no weights, one type has all of it.
 func shapes(weights string) []shape {
-	if weights != "F16" {
-		return []shape{{4, 2, 64, false}, {1, 1, 256, true}}
+	all := []shape{{1, 1, 256, []string{recurrentLayer}}}
+	if weights != attentionWeights {
+		return append(all, shape{4, 2, 64, operations})
 	}
-	var all []shape
+	all = append(all, shape{4, 2, 64, []string{"embedding and output", "feed-forward"}})
 	for _, size := range []int{64, 128, 256} {
 		for _, heads := range [][2]int{{2, 2}, {4, 2}, {4, 1}, {14, 2}, {8, 1}} {
-			all = append(all, shape{heads[0], heads[1], size, false})
+			all = append(all, shape{heads[0], heads[1], size, []string{"attention"}})
 		}
 	}
-	return append(all, shape{1, 1, 256, true})
+	return all
 }
+
+// attentionWeights is the type of weights with which all shapes and types of keys and values are checked.
+const attentionWeights = "F16"
 
 // layer is a model of one layer on a device.
 type layer struct {
@@ -88,12 +92,7 @@ func (s shape) queryParts() int {
 
 const recurrentLayer = "recurrent layer"
 
-func (s shape) operations() []string {
-	if s.recurrent {
-		return []string{recurrentLayer}
-	}
-	return operations
-}
+func (s shape) recurrent() bool { return s.operations[0] == recurrentLayer }
 
 func (c *checker) compareOperations(ctx context.Context) error {
 	types := c.o.Types
@@ -122,7 +121,7 @@ func (s shape) model(weights string) (*gguf.File, error) {
 	spec := synth.Tiny(recipe, 7)
 	if s.size == 256 {
 		spec = synth.Tiny35(recipe, 7)
-		if spec.Linear.Interval = 1; s.recurrent {
+		if spec.Linear.Interval = 1; s.recurrent() {
 			spec.Linear.Interval = 2
 		}
 	}
@@ -135,7 +134,7 @@ func (s shape) model(weights string) (*gguf.File, error) {
 	return gguf.Parse(b.Bytes())
 }
 
-// checkShape runs all operations of a model of one layer, with both types of keys and values.
+// checkShape runs the operations of a model of one layer.
 func (c *checker) checkShape(ctx context.Context, weights string, s shape, f *gguf.File) (err error) {
 	cpu, err := host.New(host.Options{Exact: true})
 	if err != nil {
@@ -146,9 +145,13 @@ func (c *checker) checkShape(ctx context.Context, weights string, s shape, f *gg
 	if made == nil {
 		defer func() { err = errors.Join(err, d.Close()) }()
 	}
-	for _, kv := range []gguf.Type{gguf.F16, gguf.F32} {
+	types := []gguf.Type{gguf.F16}
+	if weights == attentionWeights {
+		types = append(types, gguf.F32)
+	}
+	for _, kv := range types {
 		one := Check{Weights: weights, Heads: fmt.Sprintf("%d/%d of %d", s.heads, s.kvHeads, s.size), KV: kv.String()}
-		if s.recurrent {
+		if s.recurrent() {
 			one.Heads = "states"
 		}
 		ref, err := loadLayer(cpu, f, s, kv)
@@ -166,7 +169,7 @@ func (c *checker) checkShape(ctx context.Context, weights string, s shape, f *gg
 			c.r.Checks = append(c.r.Checks, one)
 			continue
 		}
-		if err := c.compareLayers(ctx, one, s.operations(), got, ref); err != nil {
+		if err := c.compareLayers(ctx, one, s.operations, got, ref); err != nil {
 			return err
 		}
 	}
@@ -225,7 +228,7 @@ func loadLayer(d backend.Device, f *gguf.File, s shape, kv gguf.Type) (*layer, e
 	_, dim := l.weights["token_embd"].Shape()
 	inner, _ := l.weights["ffn_gate"].Shape()
 	width := s.heads * s.size
-	if s.recurrent {
+	if s.recurrent() {
 		_, width = l.weights["ssm_out"].Shape()
 	}
 	for _, t := range []struct {
@@ -243,7 +246,7 @@ func loadLayer(d backend.Device, f *gguf.File, s shape, kv gguf.Type) (*layer, e
 	c := backend.KVConfig{Layers: 1, Slots: maxSlots, Heads: s.heads, KVHeads: s.kvHeads, HeadSize: s.size,
 		Rotated: min(s.size, 128), Gated: s.size == 256, RopeBase: 1e6, Type: kv}
 	var err error
-	if s.recurrent {
+	if s.recurrent() {
 		c.Delta = deltaConfig(f)
 		l.delta, err = d.LoadDelta(c.Delta, backend.DeltaWeights{
 			Mixed: l.weights["attn_qkv"], Gate: l.weights["attn_gate"], Beta: l.weights["ssm_beta"],

@@ -9,7 +9,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend/gpu"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend/host"
-	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
+	"github.com/pilotfish-ai/pilotfish/runtime/transformer"
 )
 
 // Text is a text that a model decodes on the GPU and on the exact CPU, the best token each time. Where they choose
@@ -91,12 +91,12 @@ func (t *Text) compare(ctx context.Context, got, ref *text) error {
 
 // text is a text of a model on a device.
 type text struct {
-	m *qwen.Model
-	c *qwen.Cache
+	m *transformer.Model
+	c *transformer.Cache
 }
 
 func startText(f *gguf.File, d backend.Device, slots int) (*text, error) {
-	m, err := qwen.Load(f, d)
+	m, err := transformer.Load(f, d)
 	if err != nil {
 		return nil, err
 	}

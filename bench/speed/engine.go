@@ -7,7 +7,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/gguf"
-	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
+	"github.com/pilotfish-ai/pilotfish/runtime/transformer"
 )
 
 // Sample is one run, and the bandwidth measured right after it, or for a run without generation some time before. Rates
@@ -74,7 +74,7 @@ func ContextLimit(path string) (int, error) {
 		return 0, err
 	}
 	defer f.Close()
-	c, err := qwen.ReadConfig(f)
+	c, err := transformer.ReadConfig(f)
 	if err != nil {
 		return 0, fmt.Errorf("load %s: %w", path, err)
 	}

@@ -7,18 +7,18 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
-	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
+	"github.com/pilotfish-ai/pilotfish/runtime/transformer"
 )
 
 // Passes times forward passes of a model, all after the same context.
 type Passes struct {
-	model  *qwen.Model
-	cache  *qwen.Cache
+	model  *transformer.Model
+	cache  *transformer.Cache
 	random *rand.Rand
 }
 
 // NewPasses evaluates a context of at least one token, random ones. Passes may have up to rows rows.
-func NewPasses(ctx context.Context, m *qwen.Model, kv gguf.Type, tokens, rows int) (*Passes, error) {
+func NewPasses(ctx context.Context, m *transformer.Model, kv gguf.Type, tokens, rows int) (*Passes, error) {
 	cache, err := m.NewCache(tokens+rows, kv)
 	if err != nil {
 		return nil, err

@@ -10,8 +10,8 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
-	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
+	"github.com/pilotfish-ai/pilotfish/runtime/transformer"
 )
 
 // TestWrite: every recipe makes a valid file, the same one each time.
@@ -92,11 +92,11 @@ func TestThinks(t *testing.T) {
 }
 
 // checkConfig compares what is read from a file with the shape that was written.
-func checkConfig(t *testing.T, s Spec, c qwen.Config) {
+func checkConfig(t *testing.T, s Spec, c transformer.Config) {
 	t.Helper()
 	assert.Equal(t, s.arch(), c.Arch.Name)
-	c.Arch = qwen.Arch{}
-	want := qwen.Config{
+	c.Arch = transformer.Arch{}
+	want := transformer.Config{
 		Layers: s.Layers, Dim: s.Dim, FFN: s.FFN, Heads: s.Heads, KVHeads: s.KVHeads, HeadSize: s.headSize(),
 		Rotated: s.headSize(), Context: s.Context, Vocab: s.Vocab, RopeBase: float64(s.RopeBase), Epsilon: 1e-6,
 	}
@@ -134,7 +134,7 @@ func TestShapes(t *testing.T) {
 			sum += x.elementCount()
 		}
 		assert.True(t, sum == weights || weights == 0, "%s: %d", name, sum)
-		c, err := qwen.ReadConfig(f)
+		c, err := transformer.ReadConfig(f)
 		require.NoError(t, err)
 		checkConfig(t, s, c)
 		title, err := f.String("general.name")

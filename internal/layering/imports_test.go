@@ -189,7 +189,7 @@ func TestImportsFindsFaults(t *testing.T) {
 	}{
 		{pkg("cmd/pilotfish", "runtime/engine", "runtime/hub", "gguf", "os", "net", "runtime",
 			"github.com/spf13/cobra"), ""},
-		{pkg("runtime/engine", "runtime/qwen", "runtime/backend/host", "runtime/draft", "netproto/client",
+		{pkg("runtime/engine", "runtime/transformer", "runtime/backend/host", "runtime/draft", "netproto/client",
 			"gguf"), ""},
 		{pkg("runtime/backend/host", "runtime/backend", "kernels/cpu", "runtime", "gguf"), ""},
 		{pkg("kernels/cpu", "gguf/block", "kernels/cpu/isa", "unsafe", "runtime"), ""},
@@ -197,7 +197,7 @@ func TestImportsFindsFaults(t *testing.T) {
 		{pkg("netproto/gateway", "netproto", "net", "runtime/debug"), ""},
 
 		{pkg("runtime/engine", "bench"), "imports go down only"},
-		{pkg("runtime/qwen", "runtime/engine"), "imports go down only"},
+		{pkg("runtime/transformer", "runtime/engine"), "imports go down only"},
 		{pkg("gguf/block", "gguf"), "a leaf stays usable alone"},
 		{pkg("kernels/cpu", "gguf"), "a kernel knows no file"},
 		{pkg("runtime/backend", "runtime/backend/host"), "imports go down only"},
@@ -213,7 +213,7 @@ func TestImportsFindsFaults(t *testing.T) {
 		{pkg("gguf", "runtime/cgo"), "without a C compiler"},
 		{pkg("runtime/router", "time"), "a function of the path alone"},
 		{pkg("runtime/draft", "os"), "no I/O of its own"},
-		{pkg("runtime/qwen", "runtime/backend/host"), "the engine chooses the device"},
+		{pkg("runtime/transformer", "runtime/backend/host"), "the engine chooses the device"},
 		{pkg("cmd/pilotfish", "runtime/draft"), "the engine alone knows every concrete type"},
 		{pkg("gguf", "github.com/stretchr/testify/require"), "assertions are for tests"},
 		{goPackage{ImportPath: module + "/internal/x", Name: "runtime"}, "it would hide the standard package"},

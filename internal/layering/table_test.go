@@ -39,7 +39,7 @@ func tiers() []tier {
 		{[]string{"runtime/engine"}, "composition: the only package that knows every concrete type"},
 		{[]string{"netproto/metrics", "netproto/admin"}, "metrics and administration of a gateway"},
 		{[]string{"netproto/upstream"}, "HTTP engines as models of a gateway"},
-		{[]string{"runtime/device", "runtime/qwen", "runtime/router", "runtime/router/train", "runtime/draft",
+		{[]string{"runtime/device", "runtime/transformer", "runtime/router", "runtime/router/train", "runtime/draft",
 			"runtime/batch", "runtime/tokenizer", "netproto/client", "netproto/gateway"},
 			"the parts, none of which imports another"},
 		{[]string{"netproto/streams"}, "connections of both sides: how streams end"},
@@ -61,7 +61,7 @@ func tiers() []tier {
 		{[]string{"kernels/cpu/isa"}, "the instruction set that all kernels use"},
 		{[]string{"metal/soft/translate"}, "compiles the source of kernels to a library that a device loads"},
 		{[]string{"metal"}, "interfaces and errors of a device"},
-		{[]string{"runtime/qwen/reference"}, "a model in float64, for tests"},
+		{[]string{"runtime/transformer/reference"}, "a model in float64, for tests"},
 		{[]string{"gguf", "runtime/hub", "runtime/jinja"}, "leaves"},
 		{[]string{"gguf/block"}, "the types of weights: bytes to numbers and back"},
 		{[]string{"netproto/terms"}, "values that wire, decoding and service share without conversions"},
@@ -103,13 +103,13 @@ func forbiddenLinks() []links {
 		{"runtime/router/certify", "runtime/backend", "a proof is a function of counts: it knows no model"},
 		{"runtime/hub", "gguf", leaf},
 		{"runtime/hub", "kernels/...", leaf},
-		{"runtime/qwen", "net", "the forward pass needs no network"},
+		{"runtime/transformer", "net", "the forward pass needs no network"},
 		{"runtime/tokenizer", "kernels/...", "text needs no arithmetic"},
 		{"...", "runtime/cgo", "the program builds without a C compiler"},
 	}
 	for _, to := range []string{"testing", "internal/sharedtest", "internal/browsertest", "internal/fakeengine",
 		"internal/racing", "internal/kerneltest", "internal/blocktest", "internal/bubble", "internal/timelinetest",
-		"runtime/qwen/reference", "github.com/stretchr/testify/..."} {
+		"runtime/transformer/reference", "github.com/stretchr/testify/..."} {
 		for _, from := range []string{"cmd/pilotfish", "cmd/pilotfish-bench"} {
 			all = append(all, links{from, to, "not in a shipped binary"})
 		}
@@ -181,7 +181,7 @@ func onlyImporters() []only {
 		{"runtime/draft", []string{engine, ".", "bench/...", "cmd/pilotfish/internal/demo"},
 			why + "; the demo decodes in virtual time"},
 		{"runtime/batch", []string{engine, "bench/..."}, why},
-		{"runtime/qwen", []string{engine, "bench/..."}, why},
+		{"runtime/transformer", []string{engine, "bench/..."}, why},
 		{"netproto/client", []string{engine, "bench/..."}, why},
 		{"netproto/gateway", []string{engine, "bench/...", "netproto/upstream", "netproto/metrics"}, why},
 		{"netproto/upstream", []string{engine, "bench/..."}, why},

@@ -18,7 +18,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend/gpu"
-	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
+	"github.com/pilotfish-ai/pilotfish/runtime/transformer"
 )
 
 // maxMessages is the max number of Objective-C messages for a token of Qwen2.5-0.5B, from the start of its command
@@ -62,8 +62,8 @@ func TestMessages(t *testing.T) {
 type messageCounter struct {
 	t     *testing.T
 	fake  *fake
-	model *qwen.Model
-	cache *qwen.Cache
+	model *transformer.Model
+	cache *transformer.Cache
 }
 
 func newMessageCounter(t *testing.T, recipeName string) *messageCounter {
@@ -77,7 +77,7 @@ func newMessageCounter(t *testing.T, recipeName string) *messageCounter {
 	g, err := gpu.New(f.open(t), gpu.Options{Mapped: [][]byte{file[:cap(file)]}})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, g.Close()) })
-	m, err := qwen.Load(parsed, g)
+	m, err := transformer.Load(parsed, g)
 	require.NoError(t, err)
 	c, err := m.NewCache(4096, gguf.F16)
 	require.NoError(t, err)
@@ -99,7 +99,7 @@ func (c *messageCounter) fly(draw backend.Draw) int {
 	before := maps.Clone(c.fake.counts)
 	flight, err := c.model.Start(c.cache.KV(), row[0], backend.Want{K: 2, Draw: draw}, nil)
 	require.NoError(c.t, err)
-	if _, err = flight.Wait(c.t.Context()); !errors.Is(err, qwen.ErrNotFinite) {
+	if _, err = flight.Wait(c.t.Context()); !errors.Is(err, transformer.ErrNotFinite) {
 		require.NoError(c.t, err)
 	}
 	return total(since(before, c.fake.counts))
@@ -112,7 +112,7 @@ func (c *messageCounter) forward(rows int) map[string]int {
 	before := maps.Clone(c.fake.counts)
 	err = c.model.Forward(c.t.Context(), c.cache.KV(), r, make([]backend.Output, 1),
 		backend.Want{Rows: []int{rows - 1}, K: 2})
-	if !errors.Is(err, qwen.ErrNotFinite) {
+	if !errors.Is(err, transformer.ErrNotFinite) {
 		require.NoError(c.t, err)
 	}
 	return since(before, c.fake.counts)

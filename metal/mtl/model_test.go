@@ -19,13 +19,13 @@ import (
 	"github.com/pilotfish-ai/pilotfish/metal/soft"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend/gpu"
-	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
+	"github.com/pilotfish-ai/pilotfish/runtime/transformer"
 )
 
 // loadModel loads a tiny model of random weights on a device. wrap, if given, wraps the backend. The returned function
 // closes everything except the device.
 func loadModel(t *testing.T, d metal.Device, wrap ...func(backend.Device) backend.Device) (
-	*qwen.Model, *qwen.Cache, func(),
+	*transformer.Model, *transformer.Cache, func(),
 ) {
 	t.Helper()
 	recipe, err := synth.ParseRecipe("q8_0")
@@ -43,7 +43,7 @@ func loadModel(t *testing.T, d metal.Device, wrap ...func(backend.Device) backen
 	for _, w := range wrap {
 		outer = w(g)
 	}
-	m, err := qwen.Load(f, outer)
+	m, err := transformer.Load(f, outer)
 	require.NoError(t, err)
 	c, err := m.NewCache(600, gguf.F16)
 	require.NoError(t, err)
@@ -53,7 +53,9 @@ func loadModel(t *testing.T, d metal.Device, wrap ...func(backend.Device) backen
 
 // decode returns the n greedy tokens after a prompt, with ahead flights in addition to the one that is waited for. Some
 // flights are dropped at random, and the text continues from before them. seen is called between tokens.
-func decode(t *testing.T, m *qwen.Model, c *qwen.Cache, n, ahead int, seen func(token int)) (ids []int32) {
+func decode(
+	t *testing.T, m *transformer.Model, c *transformer.Cache, n, ahead int, seen func(token int),
+) (ids []int32) {
 	t.Helper()
 	random := rand.New(rand.NewPCG(uint64(ahead), 1))
 	rows, err := c.Extend([]int32{3, 1, 4, 1, 5})
@@ -61,14 +63,14 @@ func decode(t *testing.T, m *qwen.Model, c *qwen.Cache, n, ahead int, seen func(
 	out, want := make([]backend.Output, 1), backend.Want{Rows: []int{4}, K: 2}
 	require.NoError(t, m.Forward(t.Context(), c.KV(), rows, out, want))
 	next := out[0].Top[0].ID
-	var flights []*qwen.Flight
+	var flights []*transformer.Flight
 	var under []backend.Row // of flights
 	for len(ids) < n {
 		ids = append(ids, next)
 		for k := len(flights); k <= ahead; k++ {
-			row, before := c.Node(next, int32(c.Len())), (*qwen.Flight)(nil)
+			row, before := c.Node(next, int32(c.Len())), (*transformer.Flight)(nil)
 			if k > 0 {
-				row, before = qwen.Child(under[k-1], under[k-1].Slot+1), flights[k-1]
+				row, before = transformer.Child(under[k-1], under[k-1].Slot+1), flights[k-1]
 			}
 			f, err := m.Start(c.KV(), row, want, before)
 			require.NoError(t, err)

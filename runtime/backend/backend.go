@@ -1,6 +1,6 @@
 // Package backend is the interface between the model and the hardware: the few fused operations that the forward pass
-// of a Qwen2, Qwen3 or Qwen3.5 model consists of, and their operands. The model (runtime/qwen) says what is computed, a
-// backend how: backend/host runs the slices of kernels/cpu.
+// of a Qwen2, Qwen3 or Qwen3.5 model consists of, and their operands. The model (runtime/transformer) says what is
+// computed, a backend how: backend/host runs the slices of kernels/cpu.
 //
 // A device hands out opaque [Weight], [Norm], [Tensor] and [KV] values and accepts only its own. Shapes are checked
 // when the model is loaded; a wrong shape afterwards is a bug of the caller and panics.

@@ -69,7 +69,8 @@ func (l *Late) Error() string {
 		l.After.Round(time.Millisecond))
 }
 
-// Model is what the service runs: *qwen.Model. Forward should return soon, with an error, after its context ends.
+// Model is what the service runs: *transformer.Model. Forward should return soon, with an error, after its context
+// ends.
 type Model interface {
 	Forward(ctx context.Context, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want) error
 }

@@ -24,12 +24,12 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend/host"
 	"github.com/pilotfish-ai/pilotfish/runtime/batch"
-	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
 	"github.com/pilotfish-ai/pilotfish/runtime/sample"
+	"github.com/pilotfish-ai/pilotfish/runtime/transformer"
 )
 
 // model loads a small random model.
-func model(t testing.TB) *qwen.Model {
+func model(t testing.TB) *transformer.Model {
 	t.Helper()
 	return modelOf(t, synth.Tiny)
 }
@@ -37,7 +37,7 @@ func model(t testing.TB) *qwen.Model {
 // families are kinds of models: keys and values can be cut, and recurrent states cannot.
 var families = map[string]func(r synth.Recipe, seed uint64) synth.Spec{"qwen2": synth.Tiny, "qwen35": synth.Tiny35}
 
-func modelOf(t testing.TB, family func(r synth.Recipe, seed uint64) synth.Spec) *qwen.Model {
+func modelOf(t testing.TB, family func(r synth.Recipe, seed uint64) synth.Spec) *transformer.Model {
 	t.Helper()
 	r, err := synth.ParseRecipe("q8_0")
 	require.NoError(t, err)
@@ -48,13 +48,13 @@ func modelOf(t testing.TB, family func(r synth.Recipe, seed uint64) synth.Spec) 
 	d, err := host.New(host.Options{Threads: 2})
 	require.NoError(t, err)
 	t.Cleanup(func() { d.Close() })
-	m, err := qwen.Load(f, d)
+	m, err := transformer.Load(f, d)
 	require.NoError(t, err)
 	return m
 }
 
 // reference computes the answer of a question from an empty memory.
-func reference(t testing.TB, m *qwen.Model, q terms.Job) batch.Answer {
+func reference(t testing.TB, m *transformer.Model, q terms.Job) batch.Answer {
 	t.Helper()
 	s, err := sample.New(q.Sampling)
 	require.NoError(t, err)
@@ -136,7 +136,7 @@ func TestAnswers(t *testing.T) {
 }
 
 // forgetful drops recurrent states before each call, some more, some less.
-type forgetful struct{ *qwen.Model }
+type forgetful struct{ *transformer.Model }
 
 func (m forgetful) Forward(
 	ctx context.Context, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want,
@@ -147,7 +147,7 @@ func (m forgetful) Forward(
 	return m.Model.Forward(ctx, kv, rows, out, want)
 }
 
-func checkAnswers(t *testing.T, m forgetful, alone *qwen.Model) {
+func checkAnswers(t *testing.T, m forgetful, alone *transformer.Model) {
 	t.Helper()
 	for _, slots := range []int{40, 64, 500} {
 		for _, rows := range []int{3, 50} {
@@ -298,7 +298,7 @@ func TestBatches(t *testing.T) {
 
 // failing is a model that fails with err, if set.
 type failing struct {
-	*qwen.Model
+	*transformer.Model
 	err error
 }
 

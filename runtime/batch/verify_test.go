@@ -17,12 +17,12 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/batch"
-	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
 	"github.com/pilotfish-ai/pilotfish/runtime/sample"
+	"github.com/pilotfish-ai/pilotfish/runtime/transformer"
 )
 
 // verdicts returns the finding at each position of a question, from a separate evaluation with all logits.
-func verdicts(t testing.TB, m *qwen.Model, q terms.Job) (all []terms.Finding) {
+func verdicts(t testing.TB, m *transformer.Model, q terms.Job) (all []terms.Finding) {
 	t.Helper()
 	c, err := m.NewCache(len(q.Context), gguf.F16)
 	require.NoError(t, err)
@@ -67,7 +67,7 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-func checkVerdicts(t *testing.T, rounds int, m forgetful, alone *qwen.Model) {
+func checkVerdicts(t *testing.T, rounds int, m forgetful, alone *transformer.Model) {
 	t.Helper()
 	differ, checked := 0, 0
 	for _, slots := range []int{40, 64, 500} {

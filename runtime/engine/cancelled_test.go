@@ -13,7 +13,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/synth"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
-	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
+	"github.com/pilotfish-ai/pilotfish/runtime/transformer"
 )
 
 // leaving is a device that calls leave when a pass begins.
@@ -48,7 +48,7 @@ func TestCancelledPrompt(t *testing.T) {
 			d := &leaving{Device: e.device}
 			e.device = d
 			var err error
-			e.model, err = qwen.Load(e.file, d)
+			e.model, err = transformer.Load(e.file, d)
 			require.NoError(t, err)
 			if c.alone {
 				e.batcher = nil

@@ -7,7 +7,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/backend/gpu"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend/host"
 	"github.com/pilotfish-ai/pilotfish/runtime/device"
-	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
+	"github.com/pilotfish-ai/pilotfish/runtime/transformer"
 )
 
 // Backend is the kind of device that runs a model.
@@ -29,8 +29,8 @@ const MostThreads = host.MostThreads
 // KernelType returns the type that weights of type t have on a GPU: a different one if there are no kernels for t.
 func KernelType(t gguf.Type) gguf.Type { return gpu.KernelType(t) }
 
-// LeftOut returns the names of the tensors of a file that a model is loaded without: [qwen.LeftOut].
-func LeftOut(f *gguf.File) []string { return qwen.LeftOut(f) }
+// LeftOut returns the names of the tensors of a file that a model is loaded without: [transformer.LeftOut].
+func LeftOut(f *gguf.File) []string { return transformer.LeftOut(f) }
 
 // Device describes the device that runs the model, for reports.
 func (e *Engine) Device() string { return e.name }

@@ -10,7 +10,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/retry"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
-	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
+	"github.com/pilotfish-ai/pilotfish/runtime/transformer"
 )
 
 // edgeModel makes a session a [draft.Model]: it maps ids of draft nodes to slots of the KV cache.
@@ -46,7 +46,7 @@ func (m *edgeModel) Extend(ctx context.Context, nodes []draft.Node) ([]backend.O
 	for _, n := range nodes {
 		if n.Pos >= m.s.e.o.Context {
 			return nil, fmt.Errorf("position %d lies beyond the context of %d tokens: %w",
-				n.Pos, m.s.e.o.Context, qwen.ErrContext)
+				n.Pos, m.s.e.o.Context, transformer.ErrContext)
 		}
 	}
 	if len(nodes) == 1 {

@@ -15,7 +15,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/synth"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
-	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
+	"github.com/pilotfish-ai/pilotfish/runtime/transformer"
 )
 
 // gardener grows and cuts a draft tree at random, and compares an edge with the expected state.
@@ -260,7 +260,7 @@ func (g *gardener) extend() {
 	outs, err := g.m.Extend(ctx, leaves)
 	switch {
 	case grown.last:
-		require.ErrorIs(g.t, err, qwen.ErrContext)
+		require.ErrorIs(g.t, err, transformer.ErrContext)
 		require.ErrorContains(g.t, err, fmt.Sprintf("lies beyond the context of %d tokens", g.s.cache.Slots()))
 	case n > room, grown.unknown:
 		require.Error(g.t, err)
@@ -269,7 +269,7 @@ func (g *gardener) extend() {
 		}
 		fallthrough
 	case err != nil:
-		if (gone == nil || !errors.Is(err, gone)) && (n <= room || !errors.Is(err, qwen.ErrContext)) {
+		if (gone == nil || !errors.Is(err, gone)) && (n <= room || !errors.Is(err, transformer.ErrContext)) {
 			g.failed(err)
 		}
 	}

@@ -25,8 +25,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/freemem"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/device"
-	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
+	"github.com/pilotfish-ai/pilotfish/runtime/transformer"
 )
 
 // Options say how a model is run. The zero value works.
@@ -67,13 +67,13 @@ type Engine struct {
 	file    *gguf.File
 	device  backend.Device
 	name    string // of the device
-	model   *qwen.Model
+	model   *transformer.Model
 	o       Options
 	tokens  func() (*tokenizer.Tokenizer, error)
-	saved   func() (qwen.Saved, error) // what sessions save
-	kvType  gguf.Type                  // of keys and values
-	move    weightMove                 // of the weights into huge pages
-	batcher *batcher                   // of the sessions; nil if the device cannot mix their rows
+	saved   func() (transformer.Saved, error) // what sessions save
+	kvType  gguf.Type                         // of keys and values
+	move    weightMove                        // of the weights into huge pages
+	batcher *batcher                          // of the sessions; nil if the device cannot mix their rows
 
 	grammars grammarCache // for answers that are JSON
 
@@ -110,7 +110,7 @@ func (e *Engine) loadModel() (err error) {
 	if err := e.planMove(); err != nil {
 		return err
 	}
-	if e.model, err = qwen.Load(e.file, e.device); err != nil {
+	if e.model, err = transformer.Load(e.file, e.device); err != nil {
 		return err
 	}
 	e.name, e.tokens = e.device.Name(), sync.OnceValues(e.loadTokenizer)
@@ -157,7 +157,7 @@ func fitContext(free, weights uint64, bytesPerToken int64, sessions, limit int) 
 	return min(max(int(most)/1024*1024, defaultContext), limit)
 }
 
-func (e *Engine) newCache(ctx context.Context, slots int) (*qwen.Cache, error) {
+func (e *Engine) newCache(ctx context.Context, slots int) (*transformer.Cache, error) {
 	done, err := e.acquireModel(ctx)
 	if err != nil {
 		return nil, err
@@ -191,7 +191,7 @@ func (e *Engine) File() *gguf.File { return e.file }
 
 // Model returns the model itself, for callers that form their own batches. One goroutine at a time may use it,
 // including the sessions and services of the engine.
-func (e *Engine) Model() *qwen.Model { return e.model }
+func (e *Engine) Model() *transformer.Model { return e.model }
 
 // Context returns the maximum length of a session's text, in tokens.
 func (e *Engine) Context() int { return e.o.Context }
@@ -274,7 +274,7 @@ func (e *Engine) checkTokens(what string, ids []int32) error {
 // evaluateTokens appends ids to cache, and sets out to the output of the head for the last of them. On an error those
 // that were evaluated stay in the cache.
 func (e *Engine) evaluateTokens(
-	ctx context.Context, m *batchSession, cache *qwen.Cache, ids []int32, out []backend.Output, want backend.Want,
+	ctx context.Context, m *batchSession, cache *transformer.Cache, ids []int32, out []backend.Output, want backend.Want,
 ) error {
 	if len(ids) == 0 {
 		return errors.New("no tokens: a prompt needs at least one")
@@ -303,8 +303,8 @@ func (e *Engine) evaluateRows(
 		err = e.batcher.runCall(ctx, m, kv, rows, out, want, true)
 		return m.call.begun, err
 	}
-	for len(rows)-done > qwen.MaxRows {
-		n := min(qwen.MaxRows, len(rows)-len(out)-done)
+	for len(rows)-done > transformer.MaxRows {
+		n := min(transformer.MaxRows, len(rows)-len(out)-done)
 		if err := e.forwardExclusive(ctx, kv, rows[done:done+n], nil, backend.Want{}); err != nil {
 			return done, err
 		}

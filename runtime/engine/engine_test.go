@@ -17,8 +17,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
-	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
+	"github.com/pilotfish-ai/pilotfish/runtime/transformer"
 )
 
 // model writes a small random model and returns its path.
@@ -139,7 +139,7 @@ func TestContextFull(t *testing.T) {
 	assert.Len(t, toks, 6, "the context holds 10")
 	assert.Equal(t, engine.StopContext, s.Summary().Stop)
 	for _, err := range s.Generate(t.Context(), make([]int32, 10), terms.Settings{}) {
-		assert.ErrorIs(t, err, qwen.ErrContext)
+		assert.ErrorIs(t, err, transformer.ErrContext)
 	}
 	for _, err := range s.Generate(t.Context(), nil, terms.Settings{}) {
 		assert.ErrorContains(t, err, "empty prompt")

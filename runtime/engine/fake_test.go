@@ -15,8 +15,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
-	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
 	"github.com/pilotfish-ai/pilotfish/runtime/sample"
+	"github.com/pilotfish-ai/pilotfish/runtime/transformer"
 )
 
 // errTrouble is the error of a pass that must fail.
@@ -196,7 +196,7 @@ func troubledAs(t testing.TB, o Options, flights bool, edit func(*synth.Spec)) (
 		e.device = eager{d}
 	}
 	var err error
-	e.model, err = qwen.Load(e.file, e.device)
+	e.model, err = transformer.Load(e.file, e.device)
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		if !e.isClosed() { // closing a device waits for what is left

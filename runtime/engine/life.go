@@ -12,7 +12,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/client"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/batch"
-	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
+	"github.com/pilotfish-ai/pilotfish/runtime/transformer"
 )
 
 // Errors of use at the wrong time.
@@ -24,7 +24,7 @@ var (
 	ErrBusy = errors.New("the session is in use by another goroutine: " +
 		"finish its text first, or open a session for each goroutine")
 	// ErrContext is returned if a prompt leaves no room for an answer in the context.
-	ErrContext = qwen.ErrContext
+	ErrContext = transformer.ErrContext
 )
 
 // lifetime lasts until Close of an engine. Every use of weights, device memory or the file takes a lease first.

@@ -18,9 +18,9 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
-	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
+	"github.com/pilotfish-ai/pilotfish/runtime/transformer"
 )
 
 // always escalates every token.
@@ -97,7 +97,7 @@ func serviceCalls(ctx context.Context, cloud *engine.Service) map[string]func() 
 }
 
 // partCalls returns the methods of the file and the model of an engine that need it open.
-func partCalls(ctx context.Context, e *engine.Engine, cache *qwen.Cache) map[string]func() error {
+func partCalls(ctx context.Context, e *engine.Engine, cache *transformer.Cache) map[string]func() error {
 	return map[string]func() error{
 		"File.String":  func() error { _, err := e.File().String("general.name"); return err },
 		"File.Strings": func() error { _, err := e.File().Strings("tokenizer.ggml.tokens"); return err },

@@ -11,8 +11,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
-	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
+	"github.com/pilotfish-ai/pilotfish/runtime/transformer"
 )
 
 // readRows is the number of positions with all their logits in memory at a time.
@@ -87,7 +87,7 @@ func (s *Session) readPositions(ctx context.Context, text []int32, from, top int
 			len(text), from, len(text))
 	case len(text) > s.cache.Slots():
 		return fmt.Errorf("a text of %d tokens does not fit into a context of %d: %w",
-			len(text), s.cache.Slots(), qwen.ErrContext)
+			len(text), s.cache.Slots(), transformer.ErrContext)
 	}
 	if err := s.e.checkTokens("text", text); err != nil {
 		return err

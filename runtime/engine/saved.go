@@ -12,15 +12,15 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
-	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
+	"github.com/pilotfish-ai/pilotfish/runtime/transformer"
 )
 
 // Errors of saved sessions. Other errors are those of the reader.
 var (
-	// ErrNotSaved is [qwen.ErrNotSaved].
-	ErrNotSaved = qwen.ErrNotSaved
-	// ErrOtherSaved is [qwen.ErrOtherSaved].
-	ErrOtherSaved = qwen.ErrOtherSaved
+	// ErrNotSaved is [transformer.ErrNotSaved].
+	ErrNotSaved = transformer.ErrNotSaved
+	// ErrOtherSaved is [transformer.ErrOtherSaved].
+	ErrOtherSaved = transformer.ErrOtherSaved
 )
 
 // Save writes a text with the keys and values of its beginning that the session holds; nil means the text of the
@@ -136,7 +136,7 @@ func (s *Session) Load(ctx context.Context, r io.Reader) (text []int32, err erro
 	}
 	kv := s.cache.KV()
 	for part := range kvParts(kv, h.Cached) {
-		if err := qwen.ReadFull(in, part.b); err != nil {
+		if err := transformer.ReadFull(in, part.b); err != nil {
 			return nil, err
 		}
 		if err := s.e.betweenPasses(ctx, func() { part.write(kv, text) }); err != nil {
@@ -144,14 +144,14 @@ func (s *Session) Load(ctx context.Context, r io.Reader) (text []int32, err erro
 		}
 	}
 	want, got := sum.Sum(nil), make([]byte, sha256.Size)
-	switch err := qwen.ReadFull(r, got); {
+	switch err := transformer.ReadFull(r, got); {
 	case err != nil:
 		return nil, err
 	case !bytes.Equal(got, want):
-		return nil, qwen.NotSaved("the checksum is wrong")
+		return nil, transformer.NotSaved("the checksum is wrong")
 	}
 	if n, _ := r.Read(got); n > 0 {
-		return nil, qwen.NotSaved("more bytes follow")
+		return nil, transformer.NotSaved("more bytes follow")
 	}
 	n = h.Cached
 	return text, nil
@@ -220,10 +220,10 @@ func (e *Engine) betweenPasses(ctx context.Context, f func()) error {
 	return nil
 }
 
-func (e *Engine) savedHeader() (h qwen.Saved, err error) {
+func (e *Engine) savedHeader() (h transformer.Saved, err error) {
 	h.Model, err = e.file.Fingerprint()
 	h.Device, _, _ = strings.Cut(e.name, ", threads") // their number changes no bits
-	h.Type, h.Program = e.kvType.String(), qwen.ProgramVersion()
+	h.Type, h.Program = e.kvType.String(), transformer.ProgramVersion()
 	return h, err
 }
 
@@ -239,10 +239,10 @@ func (e *Engine) SavedText(r io.Reader) ([]int32, error) {
 	return text, err
 }
 
-func (e *Engine) readSaved(r io.Reader) (h qwen.Saved, text []int32, err error) {
+func (e *Engine) readSaved(r io.Reader) (h transformer.Saved, text []int32, err error) {
 	own, err := e.saved()
 	if err != nil {
 		return h, nil, err
 	}
-	return qwen.ReadSaved(r, own, e.o.Context, e.model.Config().Vocab)
+	return transformer.ReadSaved(r, own, e.o.Context, e.model.Config().Vocab)
 }

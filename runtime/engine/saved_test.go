@@ -17,7 +17,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/synth"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
-	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
+	"github.com/pilotfish-ai/pilotfish/runtime/transformer"
 )
 
 // savedRequest makes answers comparable: tokens with the bits of their log-probabilities.
@@ -268,7 +268,7 @@ func TestSavedElsewhere(t *testing.T) {
 	own, err := e.saved()
 	require.NoError(t, err)
 	own.Program = "v0.0.1"
-	e.saved = func() (qwen.Saved, error) { return own, nil }
+	e.saved = func() (transformer.Saved, error) { return own, nil }
 	assert.ErrorContains(t, load(e, file), "the version of the program was")
 	b := bytes.Clone(file)
 	b[7]++ // the version

@@ -13,8 +13,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/lookup"
-	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
+	"github.com/pilotfish-ai/pilotfish/runtime/transformer"
 )
 
 // MostLookup is the largest [terms.Settings].Lookup.
@@ -106,9 +106,9 @@ func (s Summary) PassesPerToken() float64 {
 // [ErrBusy]. Its other methods may be called by any goroutine.
 type Session struct {
 	e            *Engine
-	closed       atomic.Bool // by Close
-	busy         atomic.Bool // a text is being generated; what follows belongs to it
-	cache        *qwen.Cache // nil once it is closed
+	closed       atomic.Bool        // by Close
+	busy         atomic.Bool        // a text is being generated; what follows belongs to it
+	cache        *transformer.Cache // nil once it is closed
 	batchSession *batchSession
 	speculation  *speculation
 	cost         lookup.Cost       // of forward calls, from all texts

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
-	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
+	"github.com/pilotfish-ai/pilotfish/runtime/transformer"
 )
 
 // speculationDepth is the number of tokens in flight after the one that the session waits for. They give the device
@@ -33,7 +33,7 @@ type speculation struct {
 
 // speculativePass is a token that the device evaluates.
 type speculativePass struct {
-	*qwen.Flight
+	*transformer.Flight
 	row backend.Row
 }
 
@@ -53,7 +53,7 @@ func (a *speculation) canSpeculate(want backend.Want) bool {
 
 // evaluateToken repeats a pass in which the device has failed, once.
 func (a *speculation) evaluateToken(
-	ctx context.Context, c *qwen.Cache, token int32, path []int32, want backend.Want,
+	ctx context.Context, c *transformer.Cache, token int32, path []int32, want backend.Want,
 ) (int32, *backend.Output, error) {
 	done, err := a.e.acquireModel(ctx)
 	if err != nil {
@@ -68,7 +68,7 @@ func (a *speculation) evaluateToken(
 }
 
 func (a *speculation) evaluateOnce(
-	ctx context.Context, c *qwen.Cache, token int32, path []int32, want backend.Want,
+	ctx context.Context, c *transformer.Cache, token int32, path []int32, want backend.Want,
 ) (int32, *backend.Output, error) {
 	f, found := a.acceptPass(c, token, path)
 	if !found {
@@ -89,7 +89,7 @@ func (a *speculation) evaluateOnce(
 	return f.row.Slot, out, err
 }
 
-func (a *speculation) startSuccessors(c *qwen.Cache, f speculativePass, want backend.Want) {
+func (a *speculation) startSuccessors(c *transformer.Cache, f speculativePass, want backend.Want) {
 	if len(a.passes) == 0 {
 		a.tail = f
 	}
@@ -97,7 +97,7 @@ func (a *speculation) startSuccessors(c *qwen.Cache, f speculativePass, want bac
 }
 
 // After an error the slot of the pass is free, and no speculative pass is left.
-func (a *speculation) awaitPass(ctx context.Context, c *qwen.Cache, f speculativePass) (*backend.Output, error) {
+func (a *speculation) awaitPass(ctx context.Context, c *transformer.Cache, f speculativePass) (*backend.Output, error) {
 	out, err := f.Wait(ctx)
 	if err != nil {
 		a.dropPasses(c)
@@ -108,7 +108,7 @@ func (a *speculation) awaitPass(ctx context.Context, c *qwen.Cache, f speculativ
 	return out, nil
 }
 
-func (a *speculation) acceptPass(c *qwen.Cache, token int32, path []int32) (f speculativePass, ok bool) {
+func (a *speculation) acceptPass(c *transformer.Cache, token int32, path []int32) (f speculativePass, ok bool) {
 	if len(a.passes) == 0 || a.token != token {
 		return f, false
 	}
@@ -121,13 +121,13 @@ func (a *speculation) acceptPass(c *qwen.Cache, token int32, path []int32) (f sp
 	return f, true
 }
 
-func (a *speculation) startPasses(c *qwen.Cache, want backend.Want) {
+func (a *speculation) startPasses(c *transformer.Cache, want backend.Want) {
 	for len(a.passes) < a.depth && int(a.tail.row.Pos)+1 < a.e.o.Context {
 		slot, err := c.Alloc(int(a.tail.row.Pos) + 1)
 		if err != nil {
 			return
 		}
-		f := speculativePass{row: qwen.Child(a.tail.row, slot)}
+		f := speculativePass{row: transformer.Child(a.tail.row, slot)}
 		if f.Flight, err = a.e.model.Start(c.KV(), f.row, want, a.tail.Flight); err != nil {
 			c.Free(slot)
 			return
@@ -136,14 +136,14 @@ func (a *speculation) startPasses(c *qwen.Cache, want backend.Want) {
 	}
 }
 
-func (a *speculation) rejectPasses(c *qwen.Cache) {
+func (a *speculation) rejectPasses(c *transformer.Cache) {
 	a.summary.RanInVain += min(1, len(a.passes))
 	a.dropPasses(c)
 }
 
 // dropSpeculativePasses drops all passes and frees their slots; the next use of a slot is evaluated after its pass. The
 // caller holds the model.
-func (a *speculation) dropPasses(c *qwen.Cache) {
+func (a *speculation) dropPasses(c *transformer.Cache) {
 	for _, f := range a.passes {
 		f.Drop()
 		c.Free(f.row.Slot)
@@ -151,7 +151,7 @@ func (a *speculation) dropPasses(c *qwen.Cache) {
 	a.passes = a.passes[:0]
 }
 
-func (a *speculation) allocSlot(c *qwen.Cache, pos int) (int32, error) {
+func (a *speculation) allocSlot(c *transformer.Cache, pos int) (int32, error) {
 	slot, err := c.Alloc(pos)
 	if err != nil {
 		a.dropPasses(c)
@@ -161,7 +161,7 @@ func (a *speculation) allocSlot(c *qwen.Cache, pos int) (int32, error) {
 }
 
 // settleSlots makes the tokens in path settled text. Speculative passes stay if no token has to move.
-func (a *speculation) settleSlots(c *qwen.Cache, path ...int32) []qwen.Move {
+func (a *speculation) settleSlots(c *transformer.Cache, path ...int32) []transformer.Move {
 	if a.e.model.HasFlights() { // keys and values may move in the device's memory
 		done, err := a.e.acquireModel(context.Background())
 		if err != nil {
@@ -178,7 +178,7 @@ func (a *speculation) settleSlots(c *qwen.Cache, path ...int32) []qwen.Move {
 	return c.Settle(path...)
 }
 
-func (a *speculation) stopPasses(c *qwen.Cache) {
+func (a *speculation) stopPasses(c *transformer.Cache) {
 	if len(a.passes) == 0 {
 		return
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/metal/soft"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend/gpu"
-	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
+	"github.com/pilotfish-ai/pilotfish/runtime/transformer"
 )
 
 var update = flag.Bool("update", false, "write testdata/budget anew")
@@ -99,7 +99,7 @@ func TestBudget(t *testing.T) {
 }
 
 // decodeAfter64 runs a pass for tokens that see 64 earlier ones.
-func decodeAfter64(t *testing.T, m *qwen.Model, rows int) {
+func decodeAfter64(t *testing.T, m *transformer.Model, rows int) {
 	c, err := m.NewCache(64+rows, gguf.F16)
 	require.NoError(t, err)
 	next := make([]backend.Row, rows) // the keys before them are zeros

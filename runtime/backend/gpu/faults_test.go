@@ -14,7 +14,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/metal/soft"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend/gpu"
-	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
+	"github.com/pilotfish-ai/pilotfish/runtime/transformer"
 )
 
 // faulty is a device on which some command buffers fail. Like Metal it then ignores those that were begun before all
@@ -125,12 +125,12 @@ func TestFaultInFlight(t *testing.T) {
 	c, err := m.NewCache(40, gguf.F16)
 	require.NoError(t, err)
 	row := backend.Row{Token: 1, Slot: 38, See: []backend.Span{{From: 38, To: 39}}}
-	var behind *qwen.Flight
+	var behind *transformer.Flight
 	for _, fails := range []map[int]bool{nil, {0: true}} { // once for buffers that are large enough
 		dev.made, dev.fails = 0, fails
 		first, err := m.Start(c.KV(), row, backend.Want{K: 1}, nil)
 		require.NoError(t, err)
-		behind, err = m.Start(c.KV(), qwen.Child(row, 39), backend.Want{K: 1}, first)
+		behind, err = m.Start(c.KV(), transformer.Child(row, 39), backend.Want{K: 1}, first)
 		require.NoError(t, err)
 		if _, err = first.Wait(t.Context()); fails == nil {
 			require.NoError(t, err)

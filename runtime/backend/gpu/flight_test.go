@@ -17,7 +17,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend/gpu"
-	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
+	"github.com/pilotfish-ai/pilotfish/runtime/transformer"
 )
 
 // late is a device that runs a command buffer as late as possible: when the host waits for it or for a later one.
@@ -95,7 +95,7 @@ func small(t testing.TB) *gguf.File {
 // by step.
 type text struct {
 	t     *testing.T
-	m     *qwen.Model
+	m     *transformer.Model
 	kv    backend.KV
 	r     *rand.Rand
 	ahead bool
@@ -107,7 +107,7 @@ type text struct {
 
 // flown is a row in flight, or its result if the program runs step by step.
 type flown struct {
-	f   *qwen.Flight
+	f   *transformer.Flight
 	out *backend.Output
 }
 
@@ -127,7 +127,7 @@ func (x *text) slot() int32 { return textPrefix + x.r.Int32N(textSlots-textPrefi
 
 // next runs one row.
 func (x *text) next() {
-	row, before := x.row(x.slot()), (*qwen.Flight)(nil)
+	row, before := x.row(x.slot()), (*transformer.Flight)(nil)
 	x.full = append(x.full, row.Slot)
 	if x.chain {
 		last := x.under[len(x.under)-1]
@@ -363,7 +363,7 @@ func (c keptCommands) SetBuffers(first int, bindings []metal.Binding) {
 // tokens than its kernels find, with a router, and with a draw. Passes of a size that it has had allocate nothing.
 func TestNothingIsLeft(t *testing.T) {
 	k, d := openKept(t)
-	m, err := qwen.Load(file(t, "q8_0", nil), d)
+	m, err := transformer.Load(file(t, "q8_0", nil), d)
 	require.NoError(t, err)
 	r := rand.New(rand.NewPCG(9, 9))
 	layers, _ := network(t, r, 256, []int{33, 1}, true)

@@ -26,7 +26,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend/gpu"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend/host"
-	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
+	"github.com/pilotfish-ai/pilotfish/runtime/transformer"
 )
 
 // file returns a random model in memory, changed by edit if that is given.
@@ -46,23 +46,23 @@ func file(t testing.TB, recipe string, edit func(*synth.Spec)) *gguf.File {
 }
 
 // load loads f on a device that runs on m, closed with the test.
-func load(t testing.TB, f *gguf.File, m metal.Device, o gpu.Options) (*qwen.Model, *gpu.Device) {
+func load(t testing.TB, f *gguf.File, m metal.Device, o gpu.Options) (*transformer.Model, *gpu.Device) {
 	t.Helper()
 	d, err := gpu.New(m, o)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, d.Close()) })
-	model, err := qwen.Load(f, d)
+	model, err := transformer.Load(f, d)
 	require.NoError(t, err)
 	return model, d
 }
 
 // exact loads f on the reference device.
-func exact(t testing.TB, f *gguf.File) *qwen.Model {
+func exact(t testing.TB, f *gguf.File) *transformer.Model {
 	t.Helper()
 	d, err := host.New(host.Options{Exact: true})
 	require.NoError(t, err)
 	t.Cleanup(func() { d.Close() })
-	m, err := qwen.Load(f, d)
+	m, err := transformer.Load(f, d)
 	require.NoError(t, err)
 	return m
 }
@@ -76,7 +76,7 @@ func randomTokens(r *rand.Rand, n, vocab int) []int32 {
 }
 
 // feed appends ids to the cache, piece tokens at a time, and returns the output after the last.
-func feed(t testing.TB, m *qwen.Model, c *qwen.Cache, ids []int32, piece int) backend.Output {
+func feed(t testing.TB, m *transformer.Model, c *transformer.Cache, ids []int32, piece int) backend.Output {
 	t.Helper()
 	out := make([]backend.Output, 1)
 	for len(ids) > 0 {
@@ -91,7 +91,7 @@ func feed(t testing.TB, m *qwen.Model, c *qwen.Cache, ids []int32, piece int) ba
 }
 
 // run feeds ids to an empty cache.
-func run(t testing.TB, m *qwen.Model, ids []int32, kv gguf.Type, piece int) backend.Output {
+func run(t testing.TB, m *transformer.Model, ids []int32, kv gguf.Type, piece int) backend.Output {
 	t.Helper()
 	c, err := m.NewCache(len(ids), kv)
 	require.NoError(t, err)
@@ -268,8 +268,8 @@ func TestBeside(t *testing.T) {
 // siblings are 17 rows that see prefixes of several lengths of one text, with attention in two splits for some.
 type siblings struct {
 	t     *testing.T
-	model *qwen.Model
-	cache *qwen.Cache
+	model *transformer.Model
+	cache *transformer.Cache
 	rows  []backend.Row
 }
 
@@ -405,7 +405,7 @@ func TestGolden(t *testing.T) {
 			d, err := gpu.New(dev, gpu.Options{Mapped: f.Mappings()})
 			require.NoError(t, err)
 			defer d.Close()
-			m, err := qwen.Load(f, d)
+			m, err := transformer.Load(f, d)
 			require.NoError(t, err)
 			bar := 1e-4
 			if !native(name) {

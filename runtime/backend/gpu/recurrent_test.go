@@ -14,8 +14,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/metal/soft"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend/gpu"
-	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
-	"github.com/pilotfish-ai/pilotfish/runtime/qwen/reference"
+	"github.com/pilotfish-ai/pilotfish/runtime/transformer"
+	"github.com/pilotfish-ai/pilotfish/runtime/transformer/reference"
 )
 
 // recurrentFile returns a small random Qwen3.5 of one recurrent layer and one with attention, changed by edit.
@@ -31,7 +31,7 @@ func recurrentFile(t testing.TB, recipe string, edit func(*synth.Spec)) *gguf.Fi
 }
 
 // allLogits evaluates ids in passes of so many rows and returns the logits of all.
-func allLogits(t testing.TB, m *qwen.Model, ids []int32, kv gguf.Type, pass int) (all [][]float32) {
+func allLogits(t testing.TB, m *transformer.Model, ids []int32, kv gguf.Type, pass int) (all [][]float32) {
 	t.Helper()
 	c, err := m.NewCache(len(ids), kv)
 	require.NoError(t, err)
@@ -129,8 +129,8 @@ func exactLogits(t *testing.T, f *gguf.File, ids []int32) [][]float32 {
 // branches is a text with a tree of drafts after it, and the recurrence in float64.
 type branches struct {
 	t     *testing.T
-	m     *qwen.Model
-	c     *qwen.Cache
+	m     *transformer.Model
+	c     *transformer.Cache
 	r     *rand.Rand
 	want  *reference.Model
 	text  []int32
@@ -252,7 +252,7 @@ func TestRecurrentSaved(t *testing.T) {
 }
 
 // savedCaches returns a cache with a text, and another to which that was copied.
-func savedCaches(t *testing.T, m *qwen.Model, text []int32, kind gguf.Type) (from, to *qwen.Cache) {
+func savedCaches(t *testing.T, m *transformer.Model, text []int32, kind gguf.Type) (from, to *transformer.Cache) {
 	from, err := m.NewCache(60, kind)
 	require.NoError(t, err)
 	feed(t, m, from, text, 5)

@@ -1,11 +1,11 @@
-// Package qwen is the language models Qwen2, Qwen2.5, Qwen3 and Qwen3.5 (dense, text): configuration and weights from a
+// Package transformer is the language models Qwen2, Qwen2.5, Qwen3 and Qwen3.5 (dense, text): configuration and weights from a
 // GGUF file, the forward pass, and the KV cache with the slots of a draft tree.
 //
 // Architectures: "Qwen2 Technical Report", arXiv 2407.10671; "Qwen3 Technical Report", arXiv 2505.09388; "Gated Delta
 // Networks", arXiv 2412.06464, for the recurrent layers of Qwen3.5. This package reads models without experts. Names of
 // metadata and tensors: the GGUF conventions for architectures "qwen2", "qwen3" and "qwen35". [Arch] has all in which
 // they differ.
-package qwen
+package transformer
 
 import (
 	"errors"

@@ -1,5 +1,5 @@
 // Package reference evaluates Qwen3.5 models (dense, text only) in float64, one token after another, by the formulas of
-// their papers. Tests compare package qwen with it. It shares no arithmetic with that package: it reads a file,
+// their papers. Tests compare package transformer with it. It shares no arithmetic with that package: it reads a file,
 // converts all weights to float64, and computes with loops.
 //
 // Linear attention: "Gated Delta Networks: Improving Mamba2 with Delta Rule", arXiv 2412.06464, in the recurrent form.

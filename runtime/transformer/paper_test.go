@@ -1,4 +1,4 @@
-package qwen_test
+package transformer_test
 
 import (
 	"bytes"
@@ -20,7 +20,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
-	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
+	"github.com/pilotfish-ai/pilotfish/runtime/transformer"
 )
 
 // paper is a device that computes nothing: it records loads and operations. Its passes are flights.
@@ -320,14 +320,14 @@ func (s *sheet) file(t *testing.T) *gguf.File {
 }
 
 // model returns the sheet as a model on paper.
-func (s *sheet) model(t *testing.T, d *paper) *qwen.Model {
+func (s *sheet) model(t *testing.T, d *paper) *transformer.Model {
 	t.Helper()
-	m, err := qwen.Load(s.file(t), d)
+	m, err := transformer.Load(s.file(t), d)
 	require.NoError(t, err)
 	return m
 }
 
-func newKV(t *testing.T, m *qwen.Model, slots int) backend.KV {
+func newKV(t *testing.T, m *transformer.Model, slots int) backend.KV {
 	t.Helper()
 	kv, err := m.NewKV(slots, gguf.F16)
 	require.NoError(t, err)
@@ -336,8 +336,8 @@ func newKV(t *testing.T, m *qwen.Model, slots int) backend.KV {
 
 // TestReadConfig: every value is read from its own key; a missing one has the default of the format.
 func TestReadConfig(t *testing.T) {
-	want := qwen.Config{
-		Arch:   qwen.Arch{Name: "qwen2", Title: "Qwen2", FFNNorm: "ffn_norm", Biases: true},
+	want := transformer.Config{
+		Arch:   transformer.Arch{Name: "qwen2", Title: "Qwen2", FFNNorm: "ffn_norm", Biases: true},
 		Layers: 2, Dim: 12, FFN: 16, Heads: 3, KVHeads: 1, HeadSize: 4, Context: 100, Vocab: 20,
 		RopeBase: 10000, Epsilon: 0.5,
 	}
@@ -345,23 +345,23 @@ func TestReadConfig(t *testing.T) {
 		key   string
 		value any   // nil: missing
 		shape []int // of the embedding, if it changes
-		want  func(c *qwen.Config)
+		want  func(c *transformer.Config)
 	}{
-		{"general.name", "nobody reads it", nil, func(*qwen.Config) {}},
-		{"qwen2.rope.freq_base", float32(500), nil, func(c *qwen.Config) { c.RopeBase = 500 }},
-		{"qwen2.attention.head_count_kv", nil, nil, func(c *qwen.Config) { c.KVHeads = 3 }},
-		{"qwen2.attention.head_count_kv", uint32(3), nil, func(c *qwen.Config) { c.KVHeads = 3 }},
-		{"qwen2.attention.key_length", uint32(4), nil, func(*qwen.Config) {}},
-		{"qwen2.attention.value_length", uint32(4), nil, func(*qwen.Config) {}},
-		{"qwen2.rope.dimension_count", uint32(4), nil, func(*qwen.Config) {}},
-		{"qwen2.rope.scaling.type", "none", nil, func(*qwen.Config) {}},
-		{"qwen2.block_count", uint32(1 << 12), nil, func(c *qwen.Config) { c.Layers = 1 << 12 }},
-		{"qwen2.block_count", uint32(1), nil, func(c *qwen.Config) { c.Layers = 1 }},
-		{"qwen2.feed_forward_length", uint32(1 << 20), nil, func(c *qwen.Config) { c.FFN = 1 << 20 }},
-		{"qwen2.context_length", uint32(math.MaxInt32), nil, func(c *qwen.Config) { c.Context = math.MaxInt32 }},
-		{"qwen2.attention.layer_norm_rms_epsilon", float32(1e-6), nil, func(c *qwen.Config) { c.Epsilon = 1e-6 }},
+		{"general.name", "nobody reads it", nil, func(*transformer.Config) {}},
+		{"qwen2.rope.freq_base", float32(500), nil, func(c *transformer.Config) { c.RopeBase = 500 }},
+		{"qwen2.attention.head_count_kv", nil, nil, func(c *transformer.Config) { c.KVHeads = 3 }},
+		{"qwen2.attention.head_count_kv", uint32(3), nil, func(c *transformer.Config) { c.KVHeads = 3 }},
+		{"qwen2.attention.key_length", uint32(4), nil, func(*transformer.Config) {}},
+		{"qwen2.attention.value_length", uint32(4), nil, func(*transformer.Config) {}},
+		{"qwen2.rope.dimension_count", uint32(4), nil, func(*transformer.Config) {}},
+		{"qwen2.rope.scaling.type", "none", nil, func(*transformer.Config) {}},
+		{"qwen2.block_count", uint32(1 << 12), nil, func(c *transformer.Config) { c.Layers = 1 << 12 }},
+		{"qwen2.block_count", uint32(1), nil, func(c *transformer.Config) { c.Layers = 1 }},
+		{"qwen2.feed_forward_length", uint32(1 << 20), nil, func(c *transformer.Config) { c.FFN = 1 << 20 }},
+		{"qwen2.context_length", uint32(math.MaxInt32), nil, func(c *transformer.Config) { c.Context = math.MaxInt32 }},
+		{"qwen2.attention.layer_norm_rms_epsilon", float32(1e-6), nil, func(c *transformer.Config) { c.Epsilon = 1e-6 }},
 		{"qwen2.embedding_length", uint32(24), []int{24, 7},
-			func(c *qwen.Config) { c.Dim, c.HeadSize, c.Vocab = 24, 8, 7 }},
+			func(c *transformer.Config) { c.Dim, c.HeadSize, c.Vocab = 24, 8, 7 }},
 	} {
 		t.Run(fmt.Sprintf("%s %v", edit.key, edit.value), func(t *testing.T) {
 			s := newSheet()
@@ -374,7 +374,7 @@ func TestReadConfig(t *testing.T) {
 			w := want
 			edit.want(&w)
 			w.Rotated = w.HeadSize
-			c, err := qwen.ReadConfig(s.file(t))
+			c, err := transformer.ReadConfig(s.file(t))
 			require.NoError(t, err)
 			assert.Equal(t, w, c)
 		})
@@ -382,13 +382,13 @@ func TestReadConfig(t *testing.T) {
 	s := newSheet() // heads that are wider than the model
 	s.values["qwen2.attention.key_length"], s.values["qwen2.attention.value_length"] = uint32(10), uint32(10)
 	s.values["qwen2.embedding_length"], s.tensors["token_embd.weight"] = uint32(11), []int{11, 20}
-	c, err := qwen.ReadConfig(s.file(t))
+	c, err := transformer.ReadConfig(s.file(t))
 	require.NoError(t, err)
 	assert.Equal(t, 11, c.Dim)
 	assert.Equal(t, 10, c.HeadSize)
-	c, err = qwen.ReadConfig(newSheet3().file(t))
+	c, err = transformer.ReadConfig(newSheet3().file(t))
 	require.NoError(t, err)
-	want.Arch = qwen.Arch{Name: "qwen3", Title: "Qwen3", FFNNorm: "ffn_norm", HeadNorms: true}
+	want.Arch = transformer.Arch{Name: "qwen3", Title: "Qwen3", FFNNorm: "ffn_norm", HeadNorms: true}
 	want.HeadSize, want.Rotated = 6, 6
 	assert.Equal(t, want, c)
 }
@@ -461,14 +461,14 @@ func TestConfigRefused(t *testing.T) {
 			if s.values[c.key] = c.value; c.value == nil {
 				delete(s.values, c.key)
 			}
-			_, err := qwen.ReadConfig(s.file(t))
+			_, err := transformer.ReadConfig(s.file(t))
 			assert.ErrorContains(t, err, c.want)
 		})
 	}
 	s := newSheet()
 	s.values["qwen2.context_length"], s.values["qwen2.attention.head_count_kv"] = uint32(0), uint32(0)
 	s.values["qwen2.block_count"] = uint32(0)
-	_, err := qwen.ReadConfig(s.file(t))
+	_, err := transformer.ReadConfig(s.file(t))
 	assert.ErrorContains(t, err, "qwen2.block_count", "the first of several")
 }
 
@@ -478,13 +478,13 @@ func TestEmbeddingRefused(t *testing.T) {
 		t.Run(fmt.Sprint(shape), func(t *testing.T) {
 			s := newSheet()
 			s.tensors["token_embd.weight"] = shape
-			_, err := qwen.ReadConfig(s.file(t))
+			_, err := transformer.ReadConfig(s.file(t))
 			assert.ErrorContains(t, err, `"token_embd.weight": shape`)
 		})
 	}
 	s := newSheet()
 	delete(s.tensors, "token_embd.weight")
-	_, err := qwen.ReadConfig(s.file(t))
+	_, err := transformer.ReadConfig(s.file(t))
 	assert.ErrorContains(t, err, `"token_embd.weight": missing`)
 }
 
@@ -550,11 +550,11 @@ func TestQwen3OnPaper(t *testing.T) {
 		if s.tensors[name] = shape; shape == nil {
 			delete(s.tensors, name)
 		}
-		_, err := qwen.Load(s.file(t), &paper{})
+		_, err := transformer.Load(s.file(t), &paper{})
 		assert.ErrorContains(t, err, name)
 	}
 	for _, name := range []string{"blk.0.attn_q_norm.weight", "blk.1.attn_k_norm.weight"} {
-		_, err := qwen.Load(newSheet3().file(t), &paper{refuse: name})
+		_, err := transformer.Load(newSheet3().file(t), &paper{refuse: name})
 		assert.ErrorIs(t, err, errPaper, name)
 	}
 }
@@ -565,7 +565,7 @@ func TestTensorsRefused(t *testing.T) {
 	for name, shape := range newSheet().tensors {
 		s := newSheet()
 		delete(s.tensors, name)
-		_, err := qwen.Load(s.file(t), &paper{})
+		_, err := transformer.Load(s.file(t), &paper{})
 		if strings.HasSuffix(name, ".bias") || name == "output.weight" {
 			assert.NoError(t, err, "without %s", name)
 		} else {
@@ -577,24 +577,24 @@ func TestTensorsRefused(t *testing.T) {
 			s.tensors[name][i]++
 			if name == "token_embd.weight" && i == 1 {
 				delete(s.tensors, "output.weight")
-				_, err = qwen.Load(s.file(t), &paper{})
+				_, err = transformer.Load(s.file(t), &paper{})
 				assert.NoError(t, err, "a vocabulary of any size")
 				continue
 			}
-			_, err = qwen.Load(s.file(t), &paper{})
+			_, err = transformer.Load(s.file(t), &paper{})
 			assert.ErrorContains(t, err, fmt.Sprintf("%q: shape %v", name, s.tensors[name]))
 		}
 		if name != "token_embd.weight" {
 			s = newSheet()
 			s.tensors[name] = append(slices.Clone(shape), 1)
-			_, err = qwen.Load(s.file(t), &paper{})
+			_, err = transformer.Load(s.file(t), &paper{})
 			assert.NoError(t, err, "%s with a dimension of 1", name)
 			s.tensors[name] = append(slices.Clone(shape), 2)
-			_, err = qwen.Load(s.file(t), &paper{})
+			_, err = transformer.Load(s.file(t), &paper{})
 			assert.ErrorContains(t, err, fmt.Sprintf("%q: shape", name))
 		}
 		if !strings.HasSuffix(name, ".bias") {
-			_, err = qwen.Load(newSheet().file(t), &paper{refuse: name})
+			_, err = transformer.Load(newSheet().file(t), &paper{refuse: name})
 			assert.ErrorIs(t, err, errPaper, name)
 		}
 	}
@@ -603,10 +603,10 @@ func TestTensorsRefused(t *testing.T) {
 	} {
 		s := newSheet()
 		s.tensors[name] = []int{12}
-		_, err := qwen.Load(s.file(t), &paper{})
+		_, err := transformer.Load(s.file(t), &paper{})
 		assert.ErrorContains(t, err, name)
 	}
-	_, err := qwen.Load(newSheet().file(t), &paper{refuse: "activations"})
+	_, err := transformer.Load(newSheet().file(t), &paper{refuse: "activations"})
 	assert.ErrorIs(t, err, errPaper)
 	m := newSheet().model(t, &paper{refuse: "kv"})
 	_, err = m.NewCache(5, gguf.F16)
@@ -674,7 +674,7 @@ func (mixing) Mixes() {}
 
 // TestStoresOfTheirOwn: the slots of a row are those of its own store.
 func TestStoresOfTheirOwn(t *testing.T) {
-	m, err := qwen.Load(newSheet().file(t), mixing{&paper{}})
+	m, err := transformer.Load(newSheet().file(t), mixing{&paper{}})
 	require.NoError(t, err)
 	assert.True(t, m.Mixes())
 	small := newKV(t, m, 4)
@@ -690,7 +690,7 @@ func TestStoresOfTheirOwn(t *testing.T) {
 			if slot < slots {
 				assert.NoError(t, err, "slot %d of %d", slot, slots)
 			} else {
-				assert.ErrorIs(t, err, qwen.ErrContext, "slot %d of %d", slot, slots)
+				assert.ErrorIs(t, err, transformer.ErrContext, "slot %d of %d", slot, slots)
 				assert.ErrorContains(t, err, fmt.Sprintf("the KV cache has %d", slots))
 			}
 		}
@@ -709,7 +709,7 @@ func rowsOnPaper(n int) []backend.Row {
 }
 
 // newPieces returns a device with a model and a KV store for batches of several pieces.
-func newPieces(t *testing.T) (*paper, *qwen.Model, backend.KV) {
+func newPieces(t *testing.T) (*paper, *transformer.Model, backend.KV) {
 	t.Helper()
 	s, d := newSheet(), &paper{}
 	s.values["qwen2.context_length"] = uint32(4000)
@@ -809,7 +809,7 @@ func TestPiecesFail(t *testing.T) {
 		}
 	}
 	err := forward(t.Context())
-	require.ErrorIs(t, err, qwen.ErrNotFinite)
+	require.ErrorIs(t, err, transformer.ErrNotFinite)
 	assert.ErrorContains(t, err, "position 1535")
 }
 
@@ -916,7 +916,7 @@ func TestBatchRefused(t *testing.T) {
 				return
 			}
 			assert.ErrorContains(t, err, c.err)
-			assert.Equal(t, c.context, errors.Is(err, qwen.ErrContext))
+			assert.Equal(t, c.context, errors.Is(err, transformer.ErrContext))
 			assert.Empty(t, d.log)
 		})
 	}
@@ -966,7 +966,7 @@ func TestFlights(t *testing.T) {
 	assert.Zero(t, d.want.Draw, "nothing follows a pass")
 	d.result = func(out []backend.Output) { out[0].LogSumExp = float32(math.NaN()) }
 	_, err = second.Wait(t.Context())
-	require.ErrorIs(t, err, qwen.ErrNotFinite)
+	require.ErrorIs(t, err, transformer.ErrNotFinite)
 	assert.ErrorContains(t, err, "position 2")
 	d.err = errPaper
 	_, err = second.Wait(t.Context())
@@ -979,13 +979,13 @@ func TestFlightsRefused(t *testing.T) {
 	m := newSheet().model(t, d)
 	kv := newKV(t, m, 10)
 	row := rowsOnPaper(1)[0]
-	for name, try := range map[string]func() (*qwen.Flight, error){
-		"hidden": func() (*qwen.Flight, error) { return m.Start(kv, row, backend.Want{K: 1, Hidden: true}, nil) },
-		"none":   func() (*qwen.Flight, error) { return m.Start(kv, row, backend.Want{}, nil) },
-		"slot": func() (*qwen.Flight, error) {
+	for name, try := range map[string]func() (*transformer.Flight, error){
+		"hidden": func() (*transformer.Flight, error) { return m.Start(kv, row, backend.Want{K: 1, Hidden: true}, nil) },
+		"none":   func() (*transformer.Flight, error) { return m.Start(kv, row, backend.Want{}, nil) },
+		"slot": func() (*transformer.Flight, error) {
 			return m.Start(kv, backend.Row{Slot: 10, See: []backend.Span{{From: 0, To: 11}}}, backend.Want{K: 1}, nil)
 		},
-		"token": func() (*qwen.Flight, error) {
+		"token": func() (*transformer.Flight, error) {
 			return m.Start(kv, backend.Row{Token: 20, See: row.See}, backend.Want{K: 1}, nil)
 		},
 	} {
@@ -1005,7 +1005,7 @@ type standing struct{ backend.Device }
 // TestStandingDevice: a device without flights says so.
 func TestStandingDevice(t *testing.T) {
 	d := standing{&paper{}}
-	m, err := qwen.Load(newSheet().file(t), d)
+	m, err := transformer.Load(newSheet().file(t), d)
 	require.NoError(t, err)
 	assert.False(t, m.HasFlights())
 	kv := newKV(t, m, 10)

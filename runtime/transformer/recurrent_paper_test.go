@@ -1,4 +1,4 @@
-package qwen_test
+package transformer_test
 
 import (
 	"fmt"
@@ -11,7 +11,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
-	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
+	"github.com/pilotfish-ai/pilotfish/runtime/transformer"
 )
 
 // newSheet35 returns the model of [newSheet3] as a Qwen3.5: one recurrent layer, with two key heads and four value
@@ -62,7 +62,7 @@ func TestRecurrentOnPaper(t *testing.T) {
 	s.tensors["v.patch_embd.weight"], s.tensors["mm.0.weight"] = []int{4}, []int{5}
 	assert.ElementsMatch(t, []string{
 		"blk.2.attn_q.weight", "blk.2.nextn.eh_proj.weight", "v.patch_embd.weight", "mm.0.weight",
-	}, qwen.LeftOut(s.file(t)))
+	}, transformer.LeftOut(s.file(t)))
 	d := &paper{}
 	m := s.model(t, d)
 	assert.Equal(t, [][2]int{{512, 12}, {512, 18}, {512, 36}, {512, 6}, {512, 6}, {512, 20}, {512, 16}}, d.tensors)
@@ -105,13 +105,13 @@ func TestRecurrentRows(t *testing.T) {
 func TestRecurrentLayers(t *testing.T) {
 	s := newSheet35()
 	s.values["qwen35.attention.recurrent_layers"] = []bool{false, true}
-	c, err := qwen.ReadConfig(s.file(t))
+	c, err := transformer.ReadConfig(s.file(t))
 	require.NoError(t, err)
 	assert.Equal(t, []bool{false, true}, c.Recurrent)
 	delete(s.values, "qwen35.attention.recurrent_layers")
 	delete(s.values, "qwen35.full_attention_interval")
 	s.values["qwen35.block_count"] = uint32(9)
-	c, err = qwen.ReadConfig(s.file(t))
+	c, err = transformer.ReadConfig(s.file(t))
 	require.NoError(t, err)
 	assert.Equal(t, []bool{true, true, true, false, true, true, true, false, true}, c.Recurrent)
 	assert.Equal(t, 7, c.Delta.Layers)
@@ -142,7 +142,7 @@ func TestRecurrentRefused(t *testing.T) {
 			if s.values[c.key] = c.value; c.value == nil {
 				delete(s.values, c.key)
 			}
-			_, err := qwen.ReadConfig(s.file(t))
+			_, err := transformer.ReadConfig(s.file(t))
 			assert.ErrorContains(t, err, c.want)
 		})
 	}
@@ -156,16 +156,16 @@ func TestRecurrentTensorsRefused(t *testing.T) {
 		}
 		s := newSheet35()
 		delete(s.tensors, name)
-		_, err := qwen.Load(s.file(t), &paper{})
+		_, err := transformer.Load(s.file(t), &paper{})
 		assert.ErrorContains(t, err, fmt.Sprintf("tensor %q: missing", name))
 		s.tensors[name] = append([]int{shape[0] + 1}, shape[1:]...)
-		_, err = qwen.Load(s.file(t), &paper{})
+		_, err = transformer.Load(s.file(t), &paper{})
 		assert.ErrorContains(t, err, fmt.Sprintf("tensor %q: shape", name))
 	}
-	_, err := qwen.Load(newSheet35().file(t), &paper{refuse: "blk.0.ssm_a"})
+	_, err := transformer.Load(newSheet35().file(t), &paper{refuse: "blk.0.ssm_a"})
 	assert.ErrorIs(t, err, errPaper)
 	s := newSheet35()
 	s.tensors["blk.2.attn_norm.weight"] = []int{12}
-	_, err = qwen.Load(s.file(t), &paper{})
+	_, err = transformer.Load(s.file(t), &paper{})
 	assert.ErrorContains(t, err, "a qwen35 model of 2 layers has no such tensor")
 }

@@ -1,4 +1,4 @@
-package qwen
+package transformer
 
 import (
 	"fmt"
@@ -85,7 +85,7 @@ func (c *Cache) takeSlot(slot int) bool {
 func (c *Cache) Free(slots ...int32) {
 	for _, s := range slots {
 		if s < c.prefix || !c.used[s] {
-			panic(fmt.Sprintf("qwen: free of slot %d, which is not in the draft tree", s))
+			panic(fmt.Sprintf("transformer: free of slot %d, which is not in the draft tree", s))
 		}
 		c.used[s] = false
 	}
@@ -100,7 +100,7 @@ func (c *Cache) Settle(path ...int32) []Move {
 	for i := range path {
 		at, to := path[i], c.prefix
 		if at < to || !c.used[at] {
-			panic(fmt.Sprintf("qwen: settle of slot %d, which is not in the draft tree", at))
+			panic(fmt.Sprintf("transformer: settle of slot %d, which is not in the draft tree", at))
 		}
 		switch {
 		case at == to:
@@ -122,7 +122,7 @@ func (c *Cache) Settle(path ...int32) []Move {
 // Truncate drops all tokens of the prefix from position n on. The draft tree must be empty.
 func (c *Cache) Truncate(n int) {
 	if n < 0 || n > int(c.prefix) || c.InUse() != int(c.prefix) {
-		panic(fmt.Sprintf("qwen: truncate to %d of %d with %d slots in use", n, c.prefix, c.InUse()))
+		panic(fmt.Sprintf("transformer: truncate to %d of %d with %d slots in use", n, c.prefix, c.InUse()))
 	}
 	clear(c.used[n:])
 	c.prefix = int32(n)
@@ -132,7 +132,7 @@ func (c *Cache) Truncate(n int) {
 // It returns [ErrContext] if they do not fit.
 func (c *Cache) Restore(n int) error {
 	if c.InUse() != 0 {
-		panic("qwen: restore into a cache in use")
+		panic("transformer: restore into a cache in use")
 	}
 	if n < 0 || n > len(c.used) {
 		return fmt.Errorf("%d tokens do not fit into %d slots: %w", n, len(c.used), ErrContext)
@@ -156,7 +156,7 @@ func (c *Cache) Clear() {
 func (c *Cache) Extend(tokens []int32) ([]backend.Row, error) {
 	first := int(c.prefix)
 	if c.InUse() != first {
-		panic("qwen: extend below a draft tree")
+		panic("transformer: extend below a draft tree")
 	}
 	if first+len(tokens) > len(c.used) {
 		return nil, fmt.Errorf("%d tokens after %d do not fit into %d slots: %w",

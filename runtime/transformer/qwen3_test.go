@@ -1,4 +1,4 @@
-package qwen_test
+package transformer_test
 
 import (
 	"bytes"
@@ -18,7 +18,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend/host"
-	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
+	"github.com/pilotfish-ai/pilotfish/runtime/transformer"
 )
 
 var models = flag.String("models", "", "the folder into which the models of testdata/qwen3.py are written")
@@ -131,7 +131,7 @@ func written(t *testing.T, s synth.Spec) []byte {
 }
 
 // pieces returns the logits after ids, fed piece tokens at a time.
-func pieces(t *testing.T, m *qwen.Model, ids []int32, piece int) []float32 {
+func pieces(t *testing.T, m *transformer.Model, ids []int32, piece int) []float32 {
 	t.Helper()
 	c, err := m.NewCache(len(ids), gguf.F32)
 	require.NoError(t, err)

@@ -1,4 +1,4 @@
-package qwen_test
+package transformer_test
 
 import (
 	"encoding/json"
@@ -14,7 +14,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend/host"
-	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
+	"github.com/pilotfish-ai/pilotfish/runtime/transformer"
 )
 
 // golden holds the expected answers of a tiny random model.
@@ -108,7 +108,7 @@ func checkGolden(t *testing.T, g golden, path string, o host.Options, kv gguf.Ty
 }
 
 // follow appends ids to the cache in one pass and returns the best token after each.
-func follow(t *testing.T, m *qwen.Model, c *qwen.Cache, ids []int32) []int32 {
+func follow(t *testing.T, m *transformer.Model, c *transformer.Cache, ids []int32) []int32 {
 	t.Helper()
 	rows, err := c.Extend(ids)
 	require.NoError(t, err)
@@ -139,7 +139,7 @@ func relativeError(x []float32, ref []float64) float64 {
 }
 
 // open loads a model on a CPU device; both are closed with the test.
-func open(t *testing.T, path string, o host.Options) *qwen.Model {
+func open(t *testing.T, path string, o host.Options) *transformer.Model {
 	t.Helper()
 	f, err := gguf.Open(path)
 	require.NoError(t, err)
@@ -148,7 +148,7 @@ func open(t *testing.T, path string, o host.Options) *qwen.Model {
 }
 
 // feed appends ids to the cache, piece tokens at a time, and returns the output after the last.
-func feed(t *testing.T, m *qwen.Model, c *qwen.Cache, ids []int32, piece int) backend.Output {
+func feed(t *testing.T, m *transformer.Model, c *transformer.Cache, ids []int32, piece int) backend.Output {
 	t.Helper()
 	out := make([]backend.Output, 1)
 	for len(ids) > 0 {

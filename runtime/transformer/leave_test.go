@@ -1,4 +1,4 @@
-package qwen_test
+package transformer_test
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend/host"
-	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
+	"github.com/pilotfish-ai/pilotfish/runtime/transformer"
 )
 
 // counting is a device that counts the operations of its passes, and ends a context during a pass.
@@ -56,7 +56,7 @@ func TestForwardIsLeft(t *testing.T) {
 	require.NoError(t, err)
 	defer h.Close()
 	d := &counting{Device: h}
-	m, err := qwen.Load(file(t, "q8_0", nil), d)
+	m, err := transformer.Load(file(t, "q8_0", nil), d)
 	require.NoError(t, err)
 	c, err := m.NewCache(10, gguf.F16)
 	require.NoError(t, err)

@@ -1,8 +1,8 @@
 """Writes qwen3.json: what Qwen3 models of random weights answer, by a float64 evaluation of their dequantised weights.
 
     pip install numpy gguf
-    go test ./runtime/qwen -run TestQwen3Golden -models FOLDER
-    python3 runtime/qwen/testdata/qwen3.py FOLDER
+    go test ./runtime/transformer -run TestQwen3Golden -models FOLDER
+    python3 runtime/transformer/testdata/qwen3.py FOLDER
 
 The test writes the models; their weights are those of bench/synth for a seed. This evaluation shares no code with the
 program: files are read and dequantised by the package gguf. Formulas: "Qwen3 Technical Report", arXiv 2505.09388, and

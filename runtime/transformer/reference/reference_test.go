@@ -15,7 +15,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/bench/synth"
 	"github.com/pilotfish-ai/pilotfish/gguf"
-	"github.com/pilotfish-ai/pilotfish/runtime/qwen/reference"
+	"github.com/pilotfish-ai/pilotfish/runtime/transformer/reference"
 )
 
 var models = flag.String("models", "", "the folder into which the models of testdata/llama.mjs are written")

@@ -1,4 +1,4 @@
-package qwen_test
+package transformer_test
 
 import (
 	"bytes"
@@ -13,7 +13,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend/host"
-	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
+	"github.com/pilotfish-ai/pilotfish/runtime/transformer"
 )
 
 // file returns a small random model in memory, changed by edit if that is given.
@@ -33,12 +33,12 @@ func file(t testing.TB, recipe string, edit func(*synth.Spec)) *gguf.File {
 }
 
 // load loads f on a CPU device that is closed with the test.
-func load(t testing.TB, f *gguf.File, o host.Options) *qwen.Model {
+func load(t testing.TB, f *gguf.File, o host.Options) *transformer.Model {
 	t.Helper()
 	d, err := host.New(o)
 	require.NoError(t, err)
 	t.Cleanup(func() { d.Close() })
-	m, err := qwen.Load(f, d)
+	m, err := transformer.Load(f, d)
 	require.NoError(t, err)
 	return m
 }
@@ -52,7 +52,7 @@ func randomTokens(r *rand.Rand, n, vocab int) []int32 {
 }
 
 // prefill evaluates ids in a new cache in one call.
-func prefill(t testing.TB, m *qwen.Model, ids []int32, kv gguf.Type) backend.Output {
+func prefill(t testing.TB, m *transformer.Model, ids []int32, kv gguf.Type) backend.Output {
 	t.Helper()
 	c, err := m.NewCache(len(ids), kv)
 	require.NoError(t, err)
@@ -108,8 +108,8 @@ func (n *node) path() []*node {
 // tree is a cache with a draft tree after its prefix, and their contents.
 type tree struct {
 	t      *testing.T
-	m      *qwen.Model
-	c      *qwen.Cache
+	m      *transformer.Model
+	c      *transformer.Cache
 	prefix []int32
 	nodes  []*node
 }
@@ -262,7 +262,7 @@ func TestContext(t *testing.T) {
 	require.NoError(t, err)
 	assert.Zero(t, c.KV().Bytes(), "memory is allocated when it is used")
 	_, err = c.Extend(make([]int32, 7))
-	require.ErrorIs(t, err, qwen.ErrContext)
+	require.ErrorIs(t, err, transformer.ErrContext)
 	assert.Zero(t, c.Len())
 	good := backend.Row{Slot: 1, See: []backend.Span{{From: 0, To: 2}}}
 	for name, edit := range map[string]func(*backend.Row){
@@ -287,7 +287,7 @@ func TestContext(t *testing.T) {
 		require.NoError(t, err)
 	}
 	_, err = c.Alloc(3)
-	assert.ErrorIs(t, err, qwen.ErrContext)
+	assert.ErrorIs(t, err, transformer.ErrContext)
 }
 
 // TestNotFinite: weights that are not finite give an error, not tokens.
@@ -307,6 +307,6 @@ func TestNotFinite(t *testing.T) {
 	rows, err := c.Extend([]int32{1, 2})
 	require.NoError(t, err)
 	err = m.Forward(t.Context(), c.KV(), rows, make([]backend.Output, 1), backend.Want{Rows: []int{1}, K: 2})
-	require.ErrorIs(t, err, qwen.ErrNotFinite)
+	require.ErrorIs(t, err, transformer.ErrNotFinite)
 	assert.ErrorContains(t, err, "position 1")
 }

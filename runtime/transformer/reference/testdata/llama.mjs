@@ -1,7 +1,7 @@
 // Writes llama.json: what llama.cpp answers of the models of reference_test.go, in F32 throughout.
 //
 //     npm install node-llama-cpp@3.21.1
-//     go test ./runtime/qwen/reference -run TestLlama -models FOLDER
+//     go test ./runtime/transformer/reference -run TestLlama -models FOLDER
 //     node llama.mjs FOLDER > llama.json
 //
 // It has, of each model, the logarithms of the probabilities of every STEPth token after the first 1, 7, 40 and 70

@@ -1,4 +1,4 @@
-package qwen_test
+package transformer_test
 
 import (
 	"context"
@@ -14,8 +14,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend/host"
-	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
-	"github.com/pilotfish-ai/pilotfish/runtime/qwen/reference"
+	"github.com/pilotfish-ai/pilotfish/runtime/transformer"
+	"github.com/pilotfish-ai/pilotfish/runtime/transformer/reference"
 )
 
 // recurrentFile returns a small random Qwen3.5, changed by edit if that is given.
@@ -30,7 +30,7 @@ func recurrentFile(t testing.TB, recipe string, edit func(*synth.Spec)) *gguf.Fi
 }
 
 // allLogits evaluates ids in passes of so many rows and returns the logits of all.
-func allLogits(t testing.TB, m *qwen.Model, ids []int32, kv gguf.Type, pass int) [][]float32 {
+func allLogits(t testing.TB, m *transformer.Model, ids []int32, kv gguf.Type, pass int) [][]float32 {
 	t.Helper()
 	c, err := m.NewCache(len(ids), kv)
 	require.NoError(t, err)
@@ -99,8 +99,8 @@ func TestRecurrent(t *testing.T) {
 // long is a cache with a text, in a model that has evaluated it in short passes too.
 type long struct {
 	t    *testing.T
-	m    *qwen.Model
-	c    *qwen.Cache
+	m    *transformer.Model
+	c    *transformer.Cache
 	ids  []int32
 	want [][]float32 // by the length of the text before
 }
