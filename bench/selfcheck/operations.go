@@ -59,7 +59,7 @@ func shapes(weights string) []shape {
 	}
 	all = append(all, shape{4, 2, 64, []string{"embedding and output", "feed-forward"}})
 	for _, size := range []int{64, 128, 256} {
-		for _, heads := range [][2]int{{2, 2}, {4, 2}, {4, 1}, {14, 2}, {8, 1}} {
+		for _, heads := range [][2]int{{2, 2}, {4, 2}, {4, 1}, {7, 1}, {8, 1}} {
 			all = append(all, shape{heads[0], heads[1], size, []string{"attention"}})
 		}
 	}

@@ -150,7 +150,7 @@ func TestRecurrentDropped(t *testing.T) {
 	m, _ := load(t, f, gpu.OpenMetal(t, soft.Options{Seed: 1}), gpu.Options{})
 	seeds := uint64(10)
 	if testing.Short() {
-		seeds = 3
+		seeds = 1
 	}
 	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
