@@ -109,6 +109,8 @@ type DeltaWeights struct {
 // Delta is a layer with a recurrent state, as a device holds it.
 type Delta interface {
 	Config() DeltaConfig
+	// MaxRows is the number of rows that a pass may have, whose states are all in memory at the same time.
+	MaxRows() int
 }
 
 // DeltaKV is a store with recurrent states.
@@ -124,7 +126,7 @@ type DeltaKV interface {
 	Resume(see []Span, written func(slot int32) bool) int
 	// ReadState copies the states after the first n slots, from which a row can resume, and WriteState copies them to a
 	// store, with the tokens of these slots: [DeltaConfig.SavedBytes], numbers in little endian. Neither may be called
-	// while a pass runs.
-	ReadState(n int, b []byte)
-	WriteState(tokens []int32, b []byte)
+	// while a pass runs. Their errors are those of passes and of allocations.
+	ReadState(n int, b []byte) error
+	WriteState(tokens []int32, b []byte) error
 }

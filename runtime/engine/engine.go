@@ -274,7 +274,8 @@ func (e *Engine) checkTokens(what string, ids []int32) error {
 // evaluateTokens appends ids to cache, and sets out to the output of the head for the last of them. On an error those
 // that were evaluated stay in the cache.
 func (e *Engine) evaluateTokens(
-	ctx context.Context, m *batchSession, cache *transformer.Cache, ids []int32, out []backend.Output, want backend.Want,
+	ctx context.Context, m *batchSession, cache *transformer.Cache, ids []int32,
+	out []backend.Output, want backend.Want,
 ) error {
 	if len(ids) == 0 {
 		return errors.New("no tokens: a prompt needs at least one")

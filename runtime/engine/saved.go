@@ -53,7 +53,7 @@ func (s *Session) Save(ctx context.Context, w io.Writer, text []int32) ([]int32,
 		return nil, err
 	}
 	for part := range kvParts(kv, n) {
-		if err := s.e.betweenPasses(ctx, func() { part.read(kv) }); err != nil {
+		if err := s.e.betweenPasses(ctx, func() error { return part.read(kv) }); err != nil {
 			return nil, err
 		}
 		if _, err := out.Write(part.b); err != nil {
@@ -87,21 +87,21 @@ func kvParts(kv backend.KV, n int) iter.Seq[kvPart] {
 	}
 }
 
-func (p kvPart) read(kv backend.KV) {
+func (p kvPart) read(kv backend.KV) error {
 	if p.layer < 0 {
-		kv.(backend.DeltaKV).ReadState(p.n, p.b)
-	} else {
-		kv.Read(p.layer, p.n, p.b)
+		return kv.(backend.DeltaKV).ReadState(p.n, p.b)
 	}
+	kv.Read(p.layer, p.n, p.b)
+	return nil
 }
 
 // write writes the part to a store, for the first tokens of a text.
-func (p kvPart) write(kv backend.KV, text []int32) {
+func (p kvPart) write(kv backend.KV, text []int32) error {
 	if p.layer < 0 {
-		kv.(backend.DeltaKV).WriteState(text[:p.n], p.b)
-	} else {
-		kv.Write(p.layer, p.n, p.b)
+		return kv.(backend.DeltaKV).WriteState(text[:p.n], p.b)
 	}
+	kv.Write(p.layer, p.n, p.b)
+	return nil
 }
 
 // resumable returns the number of the first n tokens of a store after which a text can go on without evaluating any of
@@ -139,7 +139,7 @@ func (s *Session) Load(ctx context.Context, r io.Reader) (text []int32, err erro
 		if err := transformer.ReadFull(in, part.b); err != nil {
 			return nil, err
 		}
-		if err := s.e.betweenPasses(ctx, func() { part.write(kv, text) }); err != nil {
+		if err := s.e.betweenPasses(ctx, func() error { return part.write(kv, text) }); err != nil {
 			return nil, err
 		}
 	}
@@ -181,9 +181,11 @@ func (s *Session) CopyFrom(ctx context.Context, from *Session, most int) (err er
 		return err
 	}
 	for part := range kvParts(source, len(text)) {
-		err := s.e.betweenPasses(ctx, func() {
-			part.read(source)
-			part.write(kv, text)
+		err := s.e.betweenPasses(ctx, func() error {
+			if err := part.read(source); err != nil {
+				return err
+			}
+			return part.write(kv, text)
 		})
 		if err != nil {
 			return err
@@ -207,7 +209,7 @@ func (s *Session) restoreText(text []int32, err error) {
 	s.publishSummary()
 }
 
-func (e *Engine) betweenPasses(ctx context.Context, f func()) error {
+func (e *Engine) betweenPasses(ctx context.Context, f func() error) error {
 	if ctx.Err() != nil { // the select below may take a free turn even if ctx has ended
 		return context.Cause(ctx)
 	}
@@ -216,8 +218,7 @@ func (e *Engine) betweenPasses(ctx context.Context, f func()) error {
 		return err
 	}
 	defer done()
-	f()
-	return nil
+	return f()
 }
 
 func (e *Engine) savedHeader() (h transformer.Saved, err error) {

@@ -1,5 +1,5 @@
-// Package transformer is the language models Qwen2, Qwen2.5, Qwen3 and Qwen3.5 (dense, text): configuration and weights from a
-// GGUF file, the forward pass, and the KV cache with the slots of a draft tree.
+// Package transformer is the language models Qwen2, Qwen2.5, Qwen3 and Qwen3.5 (dense, text): configuration and weights
+// from a GGUF file, the forward pass, and the KV cache with the slots of a draft tree.
 //
 // Architectures: "Qwen2 Technical Report", arXiv 2407.10671; "Qwen3 Technical Report", arXiv 2505.09388; "Gated Delta
 // Networks", arXiv 2412.06464, for the recurrent layers of Qwen3.5. This package reads models without experts. Names of

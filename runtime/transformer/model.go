@@ -53,6 +53,11 @@ func Load(f *gguf.File, d backend.Device) (*Model, error) {
 		return nil, err
 	}
 	m.rows = max(1, min(MaxRows, maxActivations/max(c.FFN, c.Dim, c.queryWidth(), c.Delta.Channels())))
+	for _, l := range m.w.layers {
+		if l.delta != nil {
+			m.rows = min(m.rows, l.delta.MaxRows())
+		}
+	}
 	for _, t := range []struct {
 		to   *backend.Tensor
 		cols int

@@ -60,8 +60,8 @@ func (*paperKV) Trim(int, int)                      {}
 func (*paperKV) Resume(see []backend.Span, written func(int32) bool) int {
 	return backend.CountVisible(see)
 }
-func (*paperKV) ReadState(int, []byte)      {}
-func (*paperKV) WriteState([]int32, []byte) {}
+func (*paperKV) ReadState(int, []byte) error      { return nil }
+func (*paperKV) WriteState([]int32, []byte) error { return nil }
 
 func (*paper) Name() string { return "paper" }
 func (*paper) Close() error { return nil }
@@ -100,6 +100,7 @@ type paperDelta struct {
 }
 
 func (d paperDelta) Config() backend.DeltaConfig { return d.c }
+func (paperDelta) MaxRows() int                  { return 128 }
 
 func (p *paper) LoadDelta(c backend.DeltaConfig, w backend.DeltaWeights) (backend.Delta, error) {
 	for _, v := range []gguf.Tensor{w.Conv, w.A, w.Step, w.Norm} {
@@ -359,7 +360,8 @@ func TestReadConfig(t *testing.T) {
 		{"qwen2.block_count", uint32(1), nil, func(c *transformer.Config) { c.Layers = 1 }},
 		{"qwen2.feed_forward_length", uint32(1 << 20), nil, func(c *transformer.Config) { c.FFN = 1 << 20 }},
 		{"qwen2.context_length", uint32(math.MaxInt32), nil, func(c *transformer.Config) { c.Context = math.MaxInt32 }},
-		{"qwen2.attention.layer_norm_rms_epsilon", float32(1e-6), nil, func(c *transformer.Config) { c.Epsilon = 1e-6 }},
+		{"qwen2.attention.layer_norm_rms_epsilon", float32(1e-6), nil,
+			func(c *transformer.Config) { c.Epsilon = 1e-6 }},
 		{"qwen2.embedding_length", uint32(24), []int{24, 7},
 			func(c *transformer.Config) { c.Dim, c.HeadSize, c.Vocab = 24, 8, 7 }},
 	} {
@@ -980,7 +982,9 @@ func TestFlightsRefused(t *testing.T) {
 	kv := newKV(t, m, 10)
 	row := rowsOnPaper(1)[0]
 	for name, try := range map[string]func() (*transformer.Flight, error){
-		"hidden": func() (*transformer.Flight, error) { return m.Start(kv, row, backend.Want{K: 1, Hidden: true}, nil) },
+		"hidden": func() (*transformer.Flight, error) {
+			return m.Start(kv, row, backend.Want{K: 1, Hidden: true}, nil)
+		},
 		"none":   func() (*transformer.Flight, error) { return m.Start(kv, row, backend.Want{}, nil) },
 		"slot": func() (*transformer.Flight, error) {
 			return m.Start(kv, backend.Row{Slot: 10, See: []backend.Span{{From: 0, To: 11}}}, backend.Want{K: 1}, nil)

@@ -65,7 +65,7 @@ func TestRecurrentOnPaper(t *testing.T) {
 	}, transformer.LeftOut(s.file(t)))
 	d := &paper{}
 	m := s.model(t, d)
-	assert.Equal(t, [][2]int{{512, 12}, {512, 18}, {512, 36}, {512, 6}, {512, 6}, {512, 20}, {512, 16}}, d.tensors)
+	assert.Equal(t, [][2]int{{128, 12}, {128, 18}, {128, 36}, {128, 6}, {128, 6}, {128, 20}, {128, 16}}, d.tensors)
 	kv, err := m.NewKV(5, gguf.F32)
 	require.NoError(t, err)
 	c := backend.DeltaConfig{

@@ -251,6 +251,27 @@ func TestRecurrentSaved(t *testing.T) {
 	}
 }
 
+// TestRecurrentFault: if the pass fails that computes a state to be read, the error says so, and the next one reads it.
+func TestRecurrentFault(t *testing.T) {
+	dev := &faulty{Device: gpu.OpenMetal(t, soft.Options{Seed: 1}), fails: map[int]bool{}}
+	m, _ := load(t, recurrentFile(t, "q8_0", nil), dev, gpu.Options{})
+	ids := randomTokens(rand.New(rand.NewPCG(6, 6)), 2*backend.DeltaChunk, 300)
+	var read [2][]byte
+	for i := range read {
+		c, err := m.NewCache(len(ids), gguf.F16)
+		require.NoError(t, err)
+		feed(t, m, c, ids, 5)
+		kv := c.KV().(backend.DeltaKV)
+		read[i] = make([]byte, kv.Config().Delta.SavedBytes(len(ids), gguf.F16))
+		if i > 0 {
+			dev.fails[dev.made] = true
+			require.ErrorIs(t, kv.ReadState(len(ids), read[i]), backend.ErrFault)
+		}
+		require.NoError(t, kv.ReadState(len(ids), read[i]))
+	}
+	require.Equal(t, read[0], read[1])
+}
+
 // savedCaches returns a cache with a text, and another to which that was copied.
 func savedCaches(t *testing.T, m *transformer.Model, text []int32, kind gguf.Type) (from, to *transformer.Cache) {
 	from, err := m.NewCache(60, kind)
@@ -269,7 +290,7 @@ func savedCaches(t *testing.T, m *transformer.Model, text []int32, kind gguf.Typ
 		b.Write(layer, n, rows)
 	}
 	states := make([]byte, a.Config().Delta.SavedBytes(n, kind))
-	a.ReadState(n, states)
-	b.WriteState(text, states)
+	require.NoError(t, a.ReadState(n, states))
+	require.NoError(t, b.WriteState(text, states))
 	return from, to
 }

@@ -128,21 +128,23 @@ func (s *kv) Resume(see []backend.Span, written func(slot int32) bool) int {
 }
 
 // ReadState implements [backend.DeltaKV].
-func (s *kv) ReadState(n int, b []byte) {
+func (s *kv) ReadState(n int, b []byte) error {
 	steps, base, updates := s.states.Saved(n)
 	if err := s.d.addChunks(s, steps); err != nil {
-		panic(err)
+		return err
 	}
 	s.states.eachSaved(base, updates, func(stored []byte) { b = b[copy(b, stored):] })
+	return nil
 }
 
 // WriteState implements [backend.DeltaKV].
-func (s *kv) WriteState(tokens []int32, b []byte) {
+func (s *kv) WriteState(tokens []int32, b []byte) error {
 	base, updates := s.states.Restore(tokens)
 	if err := s.states.grow(s.d); err != nil {
-		panic(err)
+		return err
 	}
 	s.states.eachSaved(base, updates, func(stored []byte) { b = b[copy(stored, b):] })
+	return nil
 }
 
 // eachSaved calls f with the memory of a checkpoint, if there is one, and of updates, of all layers: states and inputs,

@@ -26,6 +26,9 @@ type delta struct {
 
 func (d *delta) Config() backend.DeltaConfig { return d.c }
 
+// MaxRows implements [backend.Delta]: a pass reuses the memory of what a long text would soon drop.
+func (d *delta) MaxRows() int { return math.MaxInt }
+
 // LoadDelta implements [backend.Device].
 func (d *Device) LoadDelta(c backend.DeltaConfig, w backend.DeltaWeights) (backend.Delta, error) {
 	if c.Kernel < 1 || c.Kernel > chunkTokens {

@@ -105,7 +105,7 @@ func (k *kv) Resume(see []backend.Span, written func(slot int32) bool) int {
 }
 
 // ReadState implements [backend.DeltaKV].
-func (k *kv) ReadState(n int, b []byte) {
+func (k *kv) ReadState(n int, b []byte) error {
 	steps, base, updates := k.states.Saved(n)
 	k.states.addChunks(k.states.deltaSteps(nil, steps))
 	b = b[:0]
@@ -115,10 +115,11 @@ func (k *kv) ReadState(n int, b []byte) {
 	for _, u := range updates {
 		b = u.Memory.elements.encode(appendLittleEndian(b, u.Memory.decays))
 	}
+	return nil
 }
 
 // WriteState implements [backend.DeltaKV].
-func (k *kv) WriteState(tokens []int32, b []byte) {
+func (k *kv) WriteState(tokens []int32, b []byte) error {
 	base, updates := k.states.Restore(tokens)
 	if base != nil {
 		b = base.Memory.inputs.decode(decodeLittleEndian(b, base.Memory.states))
@@ -126,6 +127,7 @@ func (k *kv) WriteState(tokens []int32, b []byte) {
 	for _, u := range updates {
 		b = u.Memory.elements.decode(decodeLittleEndian(b, u.Memory.decays))
 	}
+	return nil
 }
 
 // addChunks computes the states of steps at the end of chunks, outside a pass.

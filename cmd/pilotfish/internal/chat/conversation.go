@@ -42,8 +42,9 @@ func newConversation(a *cli.App, f *chatFlags, m *pilotfish.Model, route pilotfi
 	said.Stderr = a.Wrapped(a.Stderr, true)
 	family, _ := m.File().String("general.architecture") // an open model has both
 	layers, _ := m.File().Int(family + ".block_count")
+	leftOut, _ := m.File().Int(family + ".nextn_predict_layers")
 	c := &conversation{a: &said, f: f, model: m, settings: pilotfish.Settings(f.answer.Settings), route: route,
-		reading: promptProgress{w: a.Stderr, layers: int(layers)}, local: f.local,
+		reading: promptProgress{w: a.Stderr, layers: int(layers - leftOut)}, local: f.local,
 		legend: !cli.IsTerminal(a.Stdout) || a.Env("NO_COLOR") != ""}
 	c.values = group.ThinkingValues(a, m, f.think)
 	var messages []pilotfish.Message

@@ -13,15 +13,12 @@ import (
 type promptProgress struct {
 	w      io.Writer
 	layers int // of the model
-	done   int // operations, times tokens
+	done   int // layers, times tokens
 	shown  int // percent; 0: nothing is shown
 	over   bool
 }
 
-const (
-	shortReading = time.Second // is not shown
-	layerOps     = 5           // operations in a layer
-)
+const shortReading = time.Second // is not shown
 
 // countOperation counts an operation of the small model. After the prompt nothing is counted. stats returns the
 // statistics of the answer.
@@ -30,15 +27,15 @@ func (r *promptProgress) countOperation(o pilotfish.Op, stats func() pilotfish.S
 	case r.over:
 		return
 	case o.Kind == backend.OpRun:
-		r.done += int(o.Rows) * layerOps * r.layers
-	case o.Layer >= 0:
+		r.done += int(o.Rows) * r.layers
+	case o.Kind == backend.OpNormGateUp: // every layer has one
 		r.done += int(o.Rows)
 	}
 	if o.End < shortReading {
 		return
 	}
 	s := stats()
-	all := max(1, s.PromptTokens-s.ReusedTokens) * layerOps * r.layers
+	all := max(1, s.PromptTokens-s.ReusedTokens) * r.layers
 	if percent := min(99, 100*r.done/all); percent > r.shown {
 		r.shown = percent
 		fmt.Fprintf(r.w, "\rreading the question: %d%%", percent)

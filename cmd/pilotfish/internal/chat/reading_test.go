@@ -21,18 +21,18 @@ func TestReading(t *testing.T) {
 	s := func() pilotfish.Stats {
 		return pilotfish.Stats{Routing: pilotfish.Routing{PromptTokens: 300, ReusedTokens: 100}}
 	}
-	r := &promptProgress{w: &out, layers: 2}
-	for layer := range 2 {
-		for range layerOps {
-			r.countOperation(op(time.Duration(layer)*time.Second, backend.OpProjectAdd, layer, 100), s)
+	r := &promptProgress{w: &out, layers: 4}
+	for layer := range 4 {
+		for _, kind := range []backend.OpKind{backend.OpDelta, backend.OpProjectAdd, backend.OpNormGateUp} {
+			r.countOperation(op(time.Duration(layer)*time.Second, kind, layer, 50), s)
 		}
 	}
 	r.countOperation(op(time.Second, backend.OpHead, -1, 100), s)
 	r.countOperation(op(time.Second, backend.OpEmbed, -1, 100), s)
-	const half = "\rreading the question: 30%\rreading the question: 35%\rreading the question: 40%" +
-		"\rreading the question: 45%\rreading the question: 50%"
+	const half = "\rreading the question: 6%\rreading the question: 12%" +
+		"\rreading the question: 18%\rreading the question: 25%"
 	assert.Equal(t, half, out.String())
-	r.countOperation(op(2*time.Second, backend.OpRun, -1, 100), s)
+	r.countOperation(op(2*time.Second, backend.OpRun, -1, 150), s)
 	r.clearProgress()
 	r.clearProgress()
 	r.countOperation(op(3*time.Second, backend.OpAttend, 1, 100), s)
