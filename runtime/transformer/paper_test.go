@@ -985,7 +985,7 @@ func TestFlightsRefused(t *testing.T) {
 		"hidden": func() (*transformer.Flight, error) {
 			return m.Start(kv, row, backend.Want{K: 1, Hidden: true}, nil)
 		},
-		"none":   func() (*transformer.Flight, error) { return m.Start(kv, row, backend.Want{}, nil) },
+		"none": func() (*transformer.Flight, error) { return m.Start(kv, row, backend.Want{}, nil) },
 		"slot": func() (*transformer.Flight, error) {
 			return m.Start(kv, backend.Row{Slot: 10, See: []backend.Span{{From: 0, To: 11}}}, backend.Want{K: 1}, nil)
 		},
