@@ -101,7 +101,7 @@ func (p *pass) Delta(a, x backend.Tensor, g backend.Norm, layer backend.Delta, n
 		p.encodeProject(l, from, n, w, take)
 	}
 	p.beginLevel()
-	p.encodeRule(l, startOf(to.values), number, n.eps)
+	p.encodeRule(l, startOf(to.values), number)
 }
 
 // mixedColumns returns the columns of a row after the convolution: queries, values, β.
@@ -158,13 +158,13 @@ func (p *pass) encodeProject(l *delta, x *tensor, g *norm, w *weight, take [4]bo
 
 // encodeRule encodes the convolution and the rule of a layer, with the results of the projections. In l only the
 // configuration is needed if the pass has no rows.
-func (p *pass) encodeRule(l *delta, out binding, layer int, eps float32) {
+func (p *pass) encodeRule(l *delta, out binding, layer int) {
 	c, s, t := l.c, &p.d.scratch, &p.frame.rule
 	of := &p.kv.states.memory.layers[layer]
 	conv := kernels.ConvArgs{
 		Rows: uint32(p.n), Taps: uint32(c.Kernel), KeyHeads: uint32(c.KeyHeads), ValueHeads: uint32(c.ValueHeads),
 		KeySize: uint32(c.KeySize), ValueSize: uint32(c.ValueSize), Stride: uint32(projectedColumns(c)),
-		UpdateSize: uint32(c.UpdateSize()), Eps: eps,
+		UpdateSize: uint32(c.UpdateSize()), Eps: c.Epsilon,
 	}
 	p.encodeDispatch(dispatch{
 		pipeline: p.plainPipeline("conv"),
@@ -179,7 +179,7 @@ func (p *pass) encodeRule(l *delta, out binding, layer int, eps float32) {
 	p.beginLevel()
 	rule := kernels.DeltaArgs{
 		Steps: uint32(len(t.steps)), KeyHeads: conv.KeyHeads, ValueHeads: conv.ValueHeads, KeySize: conv.KeySize,
-		ValueSize: conv.ValueSize, Stride: conv.Stride, UpdateSize: conv.UpdateSize, Eps: eps,
+		ValueSize: conv.ValueSize, Stride: conv.Stride, UpdateSize: conv.UpdateSize, Eps: c.Epsilon,
 	}
 	p.encodeDispatch(dispatch{
 		pipeline: p.plainPipeline("delta"), groups: linearGrid(c.ValueHeads), threads: kernels.DeltaThreads,

@@ -17,23 +17,9 @@ import (
 // rule in float64. The type of the store depends on n.
 func (x *fixture) recurrent(kind gguf.Type, n int) {
 	const in = 256
-	c := backend.DeltaConfig{
-		Layers: 2, KeyHeads: 2, ValueHeads: 4, KeySize: 12, ValueSize: 20, Kernel: 3, Epsilon: 0.1,
-	}
-	of := backend.DeltaWeights{
-		Conv: stored(x.floats(c.Kernel*c.Channels()), c.Kernel, c.Channels()), Step: stored(x.floats(4), 4),
-		A: stored([]float32{-0.1, -1, -0.3, -2}, 4), Norm: stored(x.floats(c.ValueSize), c.ValueSize),
-	}
-	keys := []gguf.Type{gguf.F16, gguf.F32}[n%2]
-	f := deltaFormula{c: c, w: of, keys: keys}
-	for i, m := range []struct {
-		to   *backend.Weight
-		outs int
-	}{{&of.Mixed, c.Channels()}, {&of.Gate, c.ValueWidth()}, {&of.Beta, c.ValueHeads}, {&of.Alpha, c.ValueHeads}} {
-		*m.to, f.project[i] = x.weightWith(kind, m.outs, in, false)
-	}
-	layer, err := x.d.LoadDelta(c, of)
-	require.NoError(x.t, err)
+	layer, f := x.deltaOf(kind, in, 20)
+	c, keys := f.c, []gguf.Type{gguf.F16, gguf.F32}[n%2]
+	f.keys = keys
 	h, out := x.tensorOf(n, in), x.tensorOf(n, c.ValueWidth())
 	g, fn := x.normWith(in, c.Epsilon)
 	var rows [][]float64
@@ -48,6 +34,27 @@ func (x *fixture) recurrent(kind gguf.Type, n int) {
 	for i := range n {
 		x.near(want[i], out.line(i), 1e-4, "recurrent layer of %s, %s, row %d of %d", kind, keys, i, n)
 	}
+}
+
+// deltaOf returns a layer with a recurrent state of in columns, of which a value head has so many, with its formula.
+func (x *fixture) deltaOf(kind gguf.Type, in, valueSize int) (backend.Delta, *deltaFormula) {
+	c := backend.DeltaConfig{
+		Layers: 2, KeyHeads: 2, ValueHeads: 4, KeySize: 12, ValueSize: valueSize, Kernel: 3, Epsilon: 0.1,
+	}
+	of := backend.DeltaWeights{
+		Conv: stored(x.floats(c.Kernel*c.Channels()), c.Kernel, c.Channels()), Step: stored(x.floats(4), 4),
+		A: stored([]float32{-0.1, -1, -0.3, -2}, 4), Norm: stored(x.floats(c.ValueSize), c.ValueSize),
+	}
+	f := &deltaFormula{c: c, w: of}
+	for i, m := range []struct {
+		to   *backend.Weight
+		outs int
+	}{{&of.Mixed, c.Channels()}, {&of.Gate, c.ValueWidth()}, {&of.Beta, c.ValueHeads}, {&of.Alpha, c.ValueHeads}} {
+		*m.to, f.project[i] = x.weightWith(kind, m.outs, in, false)
+	}
+	layer, err := x.d.LoadDelta(c, of)
+	require.NoError(x.t, err)
+	return layer, f
 }
 
 // deltaFormula is a layer with a recurrent state, in float64. What a store holds of tokens is of a type of keys.

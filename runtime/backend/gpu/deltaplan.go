@@ -166,7 +166,7 @@ func (d *Device) addChunks(store *kv, steps []plannedStep) error {
 	for layer := range store.states.c.Layers {
 		if p.err == nil {
 			p.beginLevel()
-			p.encodeRule(&delta{c: store.states.c}, binding{}, layer, 0)
+			p.encodeRule(&delta{c: store.states.c}, binding{}, layer)
 		}
 	}
 	return p.End(context.Background())

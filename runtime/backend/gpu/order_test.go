@@ -38,6 +38,8 @@ type layer struct {
 	wProject     [3]*weight
 	table        *weight
 	embedding    []float32
+	delta        backend.Delta
+	rule         *deltaFormula
 }
 
 const (
@@ -74,6 +76,7 @@ func (x *fixture) layerOf(rows int) *layer {
 	table, err := x.d.LoadWeight(m, nil)
 	require.NoError(x.t, err)
 	l.table, l.embedding = table.(*weight), w
+	l.delta, l.rule = x.deltaOf(gguf.Q8_0, orderWide, orderWide/4)
 	return l
 }
 
@@ -104,7 +107,7 @@ func TestAnyOrder(t *testing.T) {
 func (x *fixture) anyOrder(l *layer, n int, name string) {
 	kind := []gguf.Type{gguf.F32, gguf.F16}[x.r.IntN(2)]
 	s := x.kv(backend.KVConfig{
-		Slots: n + 3, Heads: orderHeads, KVHeads: orderHeads / 2, HeadSize: orderHead, Type: kind,
+		Slots: n + 3, Heads: orderHeads, KVHeads: orderHeads / 2, HeadSize: orderHead, Type: kind, Delta: l.rule.c,
 	})
 	g := &program{fixture: x, s: s, rows: rowsAt(n), value: map[*tensor][][]float64{}}
 	for i := range g.rows {
@@ -160,7 +163,7 @@ func (g *program) normed(l *layer, from, norm int) (rows [][]float64) {
 func (g *program) step(l *layer) {
 	say := func(format string, a ...any) { g.said = append(g.said, fmt.Sprintf(format, a...)) }
 	to, from, norm, w := g.r.IntN(len(l.x)), g.r.IntN(len(l.x)), g.r.IntN(len(l.norms)), g.r.IntN(3)
-	switch g.r.IntN(8) {
+	switch g.r.IntN(9) {
 	case 0:
 		say("embed %d", to)
 		g.p.Embed(l.x[to], l.table)
@@ -185,6 +188,12 @@ func (g *program) step(l *layer) {
 	case 4:
 		g.attend(l, to, from, norm, w)
 		say("attend from %d with norm %d to %d", from, norm, to)
+	case 5:
+		say("recurrent layer from %d with norm %d to %d", from, norm, to)
+		g.p.Delta(l.a, l.x[from], l.norms[norm], l.delta, g.r.IntN(2))
+		g.p.ProjectAdd(l.x[to], l.wAcross[w], l.a)
+		l.rule.keys = g.s.c.Type
+		g.add(l.x[to], l.rule.run(g.normed(l, from, norm)), l.across[w])
 	default:
 		up := g.r.IntN(3)
 		say("gate %d up %d from %d with norm %d to inner %d", w, up, from, norm, to)

@@ -127,7 +127,7 @@ func (p *pass) Delta(a, x backend.Tensor, g backend.Norm, d backend.Delta, layer
 			w := newDeltaHead(ws, l, layer, head, p.d.ops.delta)
 			w.in = in
 			for i := range p.steps {
-				w.compute(&p.steps[i], out, g.(*norm).eps)
+				w.compute(&p.steps[i], out)
 			}
 		}
 	})
@@ -204,7 +204,7 @@ func newDeltaHead(ws *deltaSpace, l *delta, layer, head int, rule deltaRule) *de
 }
 
 // compute runs a step.
-func (w *deltaHead) compute(s *deltaStep, out *tensor, eps float32) {
+func (w *deltaHead) compute(s *deltaStep, out *tensor) {
 	w.s = s
 	w.loadWindow()
 	if s.into != nil {
@@ -212,10 +212,10 @@ func (w *deltaHead) compute(s *deltaStep, out *tensor, eps float32) {
 		return
 	}
 	w.convolve()
-	w.setVectors(eps)
+	w.setVectors()
 	w.rule.products(w.scores, w.vectors, w.keys(), len(s.updates), chunkTokens)
 	for i, head := 0, w.head; head < w.l.c.ValueHeads; i, head = i+1, head+w.l.c.KeyHeads {
-		w.computeHead(head, w.runs[2+i].first, out, eps)
+		w.computeHead(head, w.runs[2+i].first, out)
 	}
 }
 
@@ -302,9 +302,9 @@ func (w *deltaHead) loadInputs(x []float32, from convInput) {
 }
 
 // setVectors sets the keys and queries of the rows, and stores the keys in updates and window.
-func (w *deltaHead) setVectors(eps float32) {
+func (w *deltaHead) setVectors() {
 	size := w.l.c.KeySize
-	eps /= float32(size)
+	eps := w.l.c.Epsilon / float32(size)
 	for t, u := range w.s.updates {
 		mixed, k, q := w.mixed[t*w.width:], w.vectors[2*t*size:][:size], w.vectors[(2*t+1)*size:][:size]
 		vector.RMSNorm(q, mixed[:size], w.l.queryGains, eps)
@@ -315,7 +315,7 @@ func (w *deltaHead) setVectors(eps float32) {
 }
 
 // computeHead applies the rule to a value head, with the values from the given one of the head's channels on.
-func (w *deltaHead) computeHead(head, values int, out *tensor, eps float32) {
+func (w *deltaHead) computeHead(head, values int, out *tensor) {
 	c, state, errors, decays := w.l.c, w.state(w.s.base, head), w.errors(head), w.decays(head)
 	w.rule.project(w.products, w.vectors, state, len(w.s.updates), c.ValueSize)
 	for t, u := range w.s.updates {
@@ -341,7 +341,7 @@ func (w *deltaHead) computeHead(head, values int, out *tensor, eps float32) {
 		u.elements.store(w.elements.errors+head*c.ValueSize, next)
 		w.rule.read(w.o, sum(2*t+1, at+1))
 		o := out.row(row)[head*c.ValueSize:][:c.ValueSize]
-		vector.RMSNorm(o, w.o, w.l.norm, eps)
+		vector.RMSNorm(o, w.o, w.l.norm, c.Epsilon)
 		vector.SwiGLU(o, w.in.head(&w.in.gate, row, head*c.ValueSize, c.ValueSize), o)
 	}
 }

@@ -138,7 +138,7 @@ func (s *states) addChunks(steps []deltaStep) {
 		for head := range s.c.KeyHeads {
 			w := newDeltaHead(&ws, &delta{c: s.c}, layer, head, s.rule)
 			for i := range steps {
-				w.compute(&steps[i], nil, 0)
+				w.compute(&steps[i], nil)
 			}
 		}
 	}
