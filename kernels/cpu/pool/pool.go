@@ -178,8 +178,6 @@ func (p *Pool) runPieces(worker int) (any bool) {
 		if lo == hi {
 			return any
 		}
-		if !any && worker > 0 {
-		}
 		any = true
 		p.f(worker, lo*p.grain, min(hi*p.grain, p.n))
 		p.open.Add(int64(lo - hi))
