@@ -5,10 +5,9 @@ package cpu
 import "slices"
 
 // amxTokens is the minimum number of tokens for which AMX multiplies a panel. By Intel's figures, a block of a panel
-// takes VNNI 6 cycles for each token, and AMX at most 16 for all of up to 16 tokens, or 1.5 to 3 a token for the vector
-// units; but configuring the tiles takes 250 cycles once a call. With 1024 columns both are equally fast for four
-// tokens, and AMX is faster by half for six. Up to 8 tokens in all are computed by gemm4, which needs no panel: with 8
-// tokens it takes 0.7 of the time.
+// takes VNNI 6 cycles for each token, and AMX 16 for all of up to 16 tokens, beside 3 a token for the vector units; but
+// configuring the tiles takes 250 cycles once a call. Up to 8 tokens in all are computed by gemm4, which needs no
+// panel: with 8 tokens it takes 0.7 of the time.
 const amxTokens = 6
 
 const _ uint = 16 - tileTokens // rows of a tile
@@ -21,7 +20,7 @@ const _ uint = 16 - tileTokens // rows of a tile
 // them before it returns.
 func amx() *kernels {
 	k := avx512vnni()
-	k.twoPanels = [formats]tile{}
+	k.twoPanels, k.inPasses = [formats]tile{}, true
 	k.peakBytes = peak{peakBytesAMX, 4 * 16 * 16 * 64}
 	k.fewTile, k.tileLeast = k.tile, amxTokens
 	k.quantisedAMX()
@@ -38,8 +37,9 @@ func sameTiles(a, b *kernels) bool {
 		x[i] = float32(i*37%255 - 127)
 	}
 	const n = tokens * cols
-	acts := activations{make([]int8, n), make([]float32, n/32), make([]float32, n/32), make([]int16, n/16)}
+	acts := activations{q: make([]int8, n), d: make([]float32, n/32), s: make([]float32, n/32), h: make([]int16, n/16)}
 	a.round(&actsArgs{x: &x[0], q: &acts.q[0], d: &acts.d[0], s: &acts.s[0], h: &acts.h[0], n: n})
+	acts.tiled = tiledScales(acts.d, acts.s, tokens)
 	w, ds, mins := make([]int8, outputs*cols), make([]float32, outputs*cols/16), make([]float32, outputs*cols/32)
 	args := &tileArgs{w: &w[0], wBytes: len(w), ds: &ds[0], dsBytes: 4 * len(ds)}
 	args.mins, args.minsBytes = &mins[0], 4*len(mins)
@@ -54,6 +54,8 @@ func sameTiles(a, b *kernels) bool {
 				w[i] -= 8
 			}
 		}
+		work := tileWork{panels: 1, groups: 1, n: cols, accumulators: f.accumulatorCount(), tokens: tokens}
+		args.setPasses(tilePasses{}.appendPasses(work))
 		size := f.accumulatorCount() * tokens * outputs
 		sums := [2][]float32{make([]float32, size), make([]float32, size)}
 		for i, k := range [2]*kernels{a, b} {

@@ -52,6 +52,28 @@ type tileArgs struct {
 	tokens, n     int      // tokens are at most [tileTokens]
 	prefetch      *byte    // memory that is prefetched meanwhile
 	prefetchBytes int      // bytes of it; 0 for none
+
+	// Of AMX: d and s as in tiled of [Acts]; memory that is prefetched after that, for [tileTokens] tokens; the order
+	// of multiplication, see tilePasses; and the destination of results.
+	tiled     *float32 // [n/32, 2, tileTokens]
+	then      *byte
+	thenBytes int
+	passes    *tilePass
+	passCount int
+	dst       *float32 // [tokens, stride]
+	stride    int      // from a token's results to those of the next one
+	add       bool     // whether results are added to dst
+}
+
+// tilePass is blocks of a panel that are added to the same accumulator one after the other. q to dst are bytes from
+// the beginning of the argument with the same name.
+type tilePass struct {
+	q, tiled, w, ds, mins, acc, dst int
+	qEnd, tiledEnd                  int    // where q and tiled are after the last block
+	first                           bool   // the accumulator is zero at first, whatever acc holds
+	adds                            int    // accumulators to add afterwards, the last ones of add first
+	add                             [3]int // like acc
+	last                            bool   // the sum is a result and goes to dst, not to acc
 }
 
 // sumArgs are the arguments of horizontalSum and epilogue, which compute results from a tile's accumulators.
@@ -87,6 +109,8 @@ type actsArgs struct {
 	n    int      // a multiple of 32
 	p    *int8    // the token's whole P, of which the n are written, or nil
 	from int      // blocks of the token before the n
+
+	tiled *float32 // [n/32, 2, tileTokens] the token's first place in tiled of [Acts], or nil
 }
 
 func (a *gemmArgs) setActs(x activations, tokens, n int) {
@@ -97,7 +121,7 @@ func (a *gemmArgs) setActs(x activations, tokens, n int) {
 
 func (a *tileArgs) setActs(x activations, tokens, n int) {
 	a.q, a.d, a.s = unsafe.SliceData(x.q), unsafe.SliceData(x.d), unsafe.SliceData(x.s)
-	a.h = unsafe.SliceData(x.h)
+	a.h, a.tiled = unsafe.SliceData(x.h), unsafe.SliceData(x.tiled)
 	a.tokens, a.n = tokens, n
 }
 
@@ -110,9 +134,16 @@ func (a *tileArgs) setPanel(w, ds, mins []uint32) {
 
 func (a *tileArgs) setAcc(acc []float32) { a.acc, a.accBytes = unsafe.SliceData(acc), 4*len(acc) }
 
+func (a *tileArgs) setPasses(p tilePasses) {
+	a.passes, a.passCount = unsafe.SliceData(p), len(p)-tilePassesAfter
+}
+
 func (a *packArgs) setPrefetch(p []byte) { a.prefetch, a.prefetchBytes = unsafe.SliceData(p), len(p) }
 
-func (a *tileArgs) setPrefetch(p []byte) { a.prefetch, a.prefetchBytes = unsafe.SliceData(p), len(p) }
+func (a *tileArgs) setPrefetch(p, then []byte) {
+	a.prefetch, a.prefetchBytes = unsafe.SliceData(p), len(p)
+	a.then, a.thenBytes = unsafe.SliceData(then), len(then)
+}
 
 // setRows sets the weights: rows of n columns, size bytes each.
 func (a *floatArgs) setRows(w []byte, size, n int) {

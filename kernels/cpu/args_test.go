@@ -40,8 +40,12 @@ func callTile(f tile, acc []float32, w, ds, mins []uint32, x activations, tokens
 	var a tileArgs
 	a.setAcc(acc)
 	a.setPanel(w, ds, mins)
+	x.tiled = tiledScales(x.d, x.s, tokens)
 	a.setActs(x, tokens, n)
-	a.setPrefetch(prefetch)
+	a.setPrefetch(prefetch, prefetch)
+	outputs := 4 * len(w) / n
+	work := tileWork{panels: 1, groups: 1, n: n, accumulators: len(acc) / (tokens * outputs), tokens: tokens}
+	a.setPasses(tilePasses{}.appendPasses(work))
 	called(f, a)
 }
 

@@ -19,7 +19,7 @@
 //	├── quantised, many tokens ───── packedGEMM (packed.go)
 //	│                                  pack    8 or 16 rows: unpack, interleave, store as a panel
 //	│                                  tile    a panel × up to 16 tokens, in register tiles: load, multiply, add
-//	│                                  horizontalSum or epilogue: accumulators to results
+//	│                                  horizontalSum or epilogue: accumulators to results; AMX: by tile, see passes.go
 //	├── float, one token ─────────── floatGEMV (float.go)
 //	│                                  gemv    a row of weights × a token
 //	└── float, several tokens ────── floatGEMM (float.go)

@@ -20,6 +20,7 @@ TEXT ·roundAVX2(SB), NOSPLIT, $0-8
 	MOVQ actsArgs_s(AX), CX
 	MOVQ actsArgs_h(AX), BX
 	MOVQ actsArgs_x(AX), SI
+	MOVQ actsArgs_tiled(AX), R11
 	SHRQ $5, R8
 	MOVQ actsArgs_p(AX), R12
 	MOVQ actsArgs_from(AX), R10
@@ -93,6 +94,14 @@ store:
 	ADDQ $128, R9
 	XORL R10, R10
 next:
+	TESTQ R11, R11
+	JZ next2
+	MOVL (DX), AX
+	MOVL AX, (R11)
+	MOVL (CX), AX
+	MOVL AX, 64(R11)
+	ADDQ $128, R11
+next2:
 	ADDQ $128, SI
 	ADDQ $32, DI
 	ADDQ $4, DX

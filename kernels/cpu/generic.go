@@ -35,7 +35,9 @@ func generic() *kernels {
 
 // activationsOf returns n activations of one token or more as slices.
 func activationsOf(q *int8, d, s *float32, h *int16, n int) activations {
-	return activations{unsafe.Slice(q, n), unsafe.Slice(d, n/32), unsafe.Slice(s, n/32), unsafe.Slice(h, n/16)}
+	return activations{
+		q: unsafe.Slice(q, n), d: unsafe.Slice(d, n/32), s: unsafe.Slice(s, n/32), h: unsafe.Slice(h, n/16),
+	}
 }
 
 // gemvGeneric sets dst[o] = Σᵢ w[o,i]·x[i] for all rows of w in format f and a token x.

@@ -34,6 +34,8 @@ type activations struct {
 	q    []int8 // Q, or P for a smallGEMM of an instruction set that takes it
 	d, s []float32
 	h    []int16
+
+	tiled []float32
 }
 
 // gemm sets dst[t·stride+o] = Σᵢ w[o,i]·x[t,i].
@@ -55,6 +57,7 @@ type packedKernels struct {
 	tile         [formats]tile
 	fewTile      [formats]tile // used in place of tile for fewer tokens than tileLeast
 	tileLeast    int
+	inPasses     bool          // tile multiplies in the order of its passes, any number of panels, and may sum up
 	twoPanels    [formats]tile // for two consecutive panels, with consecutive accumulators; nil if nothing is gained
 
 	// horizontalSum sets dst[i] to the sum of the accumulators of each result; epilogue puts such sums at dst, or adds
@@ -66,7 +69,8 @@ type packedKernels struct {
 // better. If two scales of a block are equal, it need set only the first.
 type pack func(a *packArgs)
 
-// tile adds to acc the products of a panel with some tokens, see tileGeneric.
+// tile adds to acc the products of a panel with some tokens, see tileGeneric. One of AMX does what its passes say: they
+// may start from zeros in place of acc, and add up accumulators to results at dst.
 type tile func(a *tileArgs)
 
 // floatKernels multiply float weights with activations in float32.

@@ -14,6 +14,7 @@ type Scratch struct {
 	f           []float32   // [outputs, cols] converted weights
 	out, sums   []float32   // results before they are stored or added; of one exact row
 	four        [16]float32 // results of a float gemm, [4 tokens, 4 outputs]
+	passes      passCache
 
 	// Arguments of the microkernel that is called.
 	gemm  gemmArgs
@@ -27,6 +28,9 @@ type Scratch struct {
 // callBytes is the maximum size of the weights that one call of assembly reads. A call takes a few microseconds, during
 // which it cannot be preempted.
 const callBytes = 64 << 10
+
+// callProducts is the maximum number of products of one call of assembly for many tokens, for the same reason.
+const callProducts = 4 << 20
 
 // MatMul sets dst[t·stride+o] = Σᵢ m[o,i]·x[t,i] for the outputs lo ≤ o < hi and every token t of x, or adds to it if
 // add is true. x is [T, m.Cols], rounded if m is [Matrix.Quantised]; dst holds (T-1)·stride+hi values and must not

@@ -70,6 +70,11 @@ func (in *inputs) actsOf(f []float32, n int) *Acts {
 			interleave(x.P[t*n:], x.Q[t*n:][:n], 0)
 		}
 	}
+	x.tiled = nil
+	for t := 0; t < x.T && n >= actBlock; t += tileTokens {
+		tokens, blocks := min(tileTokens, x.T-t), n/actBlock
+		x.tiled = append(x.tiled, tiledScales(x.D[t*blocks:(t+tokens)*blocks], x.S[t*blocks:], tokens)...)
+	}
 	return x
 }
 

@@ -14,6 +14,10 @@ func bytesOf(f []float32) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(f))), 4*len(f))
 }
 
+func bytesOfIntegers(q []int8) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(q))), len(q))
+}
+
 func bytesIn(w []uint32) *int8 { return (*int8)(unsafe.Pointer(unsafe.SliceData(w))) }
 
 func floatsIn(w []uint32) *float32 { return (*float32)(unsafe.Pointer(unsafe.SliceData(w))) }

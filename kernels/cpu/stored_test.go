@@ -92,7 +92,7 @@ func (x activations) total() {
 // token returns the t-th of several tokens of n activations each.
 func (x activations) token(t, n int) activations {
 	b := n / actBlock
-	return activations{x.q[t*n:][:n], x.d[t*b:][:b], x.s[t*b:][:b], x.h[2*t*b:][:2*b]}
+	return activations{q: x.q[t*n:][:n], d: x.d[t*b:][:b], s: x.s[t*b:][:b], h: x.h[2*t*b:][:2*b]}
 }
 
 func one() float32                { return 1 }

@@ -1,12 +1,12 @@
 package main
 
-// writeRound rounds activations to 8 bits in blocks of 32: Q, D, S and H of Acts, and P if it is set.
+// writeRound rounds activations to 8 bits in blocks of 32: Q, D, S and H of Acts, and P and tiled if they are set.
 //
 // SI x, R8 blocks of it left; DI q, DX d, CX s, BX h; R12 p, R9 the next four blocks in it, R10 place of the block
-// there.
+// there; R11 tiled.
 func writeRound(k *Kernel) {
 	k.ToArgs(AX)
-	k.Load(AX, "q", DI, "d", DX, "n", R8, "s", CX, "h", BX, "x", SI)
+	k.Load(AX, "q", DI, "d", DX, "n", R8, "s", CX, "h", BX, "x", SI, "tiled", R11)
 	k.Op("SHRQ", 5, R8)
 	k.startInterleaving(AX)
 	block, zero, fill := k.Here("block"), k.Label("zero"), k.Label("fill")
@@ -25,6 +25,7 @@ func writeRound(k *Kernel) {
 	store := k.Here("store")
 	k.Op("VMOVDQU", v[0], At(DI))
 	k.storeInterleaved(v[0])
+	k.storeTiled()
 	k.Op("ADDQ", 128, SI)
 	k.Op("ADDQ", 32, DI)
 	for _, r := range []Reg{DX, CX, BX} {
@@ -68,6 +69,19 @@ func (k *Kernel) storeInterleaved(q Vec) {
 	k.Op("JNZ", next)
 	k.Op("ADDQ", 128, R9)
 	k.Op("XORL", R10, R10)
+	k.Place(next)
+}
+
+// storeTiled also stores d and s in tiled: those of a tile's tokens, of the same block, lie there side by side.
+func (k *Kernel) storeTiled() {
+	next := k.Label("next")
+	k.Op("TESTQ", R11, R11)
+	k.Op("JZ", next)
+	for i, from := range []Reg{DX, CX} {
+		k.Op("MOVL", At(from), AX)
+		k.Op("MOVL", AX, At(R11).Plus(4*maxTokens*i))
+	}
+	k.Op("ADDQ", 2*4*maxTokens, R11)
 	k.Place(next)
 }
 

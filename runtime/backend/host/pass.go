@@ -232,15 +232,21 @@ func (p *pass) NormGateUp(m, x backend.Tensor, g backend.Norm, wGate, wUp backen
 		ws := &p.d.workers[worker]
 		ws.gate = p.multiplyPart(ws.gate, &p.d.acts, gate, lo, hi, worker)
 		ws.up = p.multiplyPart(ws.up, &p.d.acts, up, lo, hi, worker)
-		for t := range p.rows {
-			from, end := t*(hi-lo), (t+1)*(hi-lo)
-			p.d.ops.swiGLU(to.row(t)[lo:hi], ws.gate[from:end], ws.up[from:end])
+		for t := 0; t < len(p.rows); t += gateUpRows {
+			last := min(t+gateUpRows, len(p.rows))
+			for t := t; t < last; t++ {
+				from, end := t*(hi-lo), (t+1)*(hi-lo)
+				p.d.ops.swiGLU(to.row(t)[lo:hi], ws.gate[from:end], ws.up[from:end])
+			}
 			if to.rounded {
-				to.acts.RoundPart(t, lo, hi)
+				to.acts.RoundTokens(t, last, lo, hi)
 			}
 		}
 	})
 }
+
+// gateUpRows is the number of rows that NormGateUp computes from gate and up, and then rounds, at a time.
+const gateUpRows = 16
 
 // setActs sets the activations of the following products to the normalised tokens of x.
 func (p *pass) setActs(x *tensor, g *norm, round bool) {
