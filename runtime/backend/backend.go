@@ -197,7 +197,7 @@ type Mixer interface {
 }
 
 // Pass is one forward evaluation, as the operations of the model. T is the number of rows given to Begin, and every
-// tensor holds one line for each of them.
+// tensor holds one line for each of them. Operations may run at End.
 //
 // # Order
 //

@@ -84,6 +84,12 @@ type Timed interface {
 	Ran() (begin, end time.Duration)
 }
 
+// Deferred is a pass whose operations run when it ends, all of them.
+type Deferred interface {
+	// RunEach makes operations run when they are called. It is called before the first one.
+	RunEach()
+}
+
 // watchKey is the key of the watcher in a context.
 type watchKey struct{}
 
@@ -107,6 +113,9 @@ func Watched(ctx context.Context, p Pass, rows int) Pass {
 	}
 	if _, later := p.(Flight); later || !w.shouldReport() {
 		return p
+	}
+	if d, ok := p.(Deferred); ok {
+		d.RunEach()
 	}
 	now := time.Since(w.Zero)
 	return &watchedPass{Pass: p, w: w, rows: int32(rows), layer: -1, began: now, at: now}

@@ -30,9 +30,9 @@ func TestCloseWaits(t *testing.T) {
 func TestNeeds(t *testing.T) {
 	p := New(1)
 	assert.False(t, p.mustStayAwake(0))
-	p.dividePieces(2, false)
+	p.shares[0].setPieces(1, 0, 2, false)
 	assert.True(t, p.mustStayAwake(sleepAfter))
-	p.shares[0].setPieces(0, 0, false)
+	p.shares[0].setPieces(1, 2, 2, false)
 	assert.False(t, p.mustStayAwake(sleepAfter))
 	p.Begin()
 	assert.True(t, p.mustStayAwake(sleepAfter-1))

@@ -1,10 +1,10 @@
 package pool
 
 import (
-	"math"
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"unsafe"
 )
 
 // Pool is a fixed set of workers that share loops. It belongs to one goroutine at a time: that goroutine is worker 0,
@@ -20,62 +20,13 @@ type Pool struct {
 	pass    atomic.Bool // between Begin and End
 	closed  atomic.Bool
 
-	// The loop in progress. It is written while no share has a piece and open is zero, and read by workers that have
-	// taken a piece and not yet finished it.
-	f        func(worker, lo, hi int)
-	n, grain int
+	current atomic.Pointer[stage] // the loop in progress
+	redo    atomic.Pointer[stage] // the last one with a Commit
+	program program
+	one     stage           // of Run
+	pieces  []atomic.Uint32 // of a loop with Commit: 2·epoch, or 2·epoch + 1 of those that are committed
 
-	shares []share      // one for each worker
-	open   atomic.Int64 // pieces that are not finished
-	_      [56]byte
-}
-
-// share is a run of pieces that its worker takes from first to last, so that it reads memory sequentially. A worker
-// that has finished its own share takes pieces from the end of another one. A share is one word, which is updated with
-// every piece, and has its own cache line.
-type share struct {
-	word atomic.Uint64 // long<<63 | from<<32 | to
-	_    [56]byte
-}
-
-// setPieces sets lo to hi. If long, the share's owner takes half of the rest at a time.
-func (s *share) setPieces(lo, hi int, long bool) {
-	w := uint64(lo)<<32 | uint64(hi)
-	if long {
-		w |= 1 << 63
-	}
-	s.word.Store(w)
-}
-
-// unpackPieces returns the remaining pieces of the word w; from equals to if there are none.
-func unpackPieces(w uint64) (from, to uint64, long bool) {
-	return w >> 32 & math.MaxInt32, w & math.MaxInt32, w>>63 != 0
-}
-
-// takeFirst takes the first piece, or half of the rest, rounded up: those from lo to hi, none if these are equal.
-func (s *share) takeFirst() (lo, hi int) {
-	for {
-		w := s.word.Load()
-		from, to, long := unpackPieces(w)
-		n := min(1, to-from)
-		if long {
-			n = (to - from + 1) / 2
-		}
-		if n == 0 || s.word.CompareAndSwap(w, w+n<<32) {
-			return int(from), int(from + n)
-		}
-	}
-}
-
-func (s *share) takeLast() (lo, hi int) {
-	for {
-		w := s.word.Load()
-		from, to, _ := unpackPieces(w)
-		n := min(1, to-from)
-		if n == 0 || s.word.CompareAndSwap(w, w-n) {
-			return int(to - n), int(to)
-		}
-	}
+	shares []share // one for each worker
 }
 
 // worker is one goroutine of a pool.
@@ -126,63 +77,43 @@ func (p *Pool) End() { p.pass.Store(false) }
 // workers including the caller, and returns when all calls have returned. Worker numbers are 0 to Threads-1, and no two
 // calls use the same number at once. Each worker begins with its own consecutive ranges, and then takes ranges left by
 // other workers. f must not use the pool. A grain below one counts as one.
-func (p *Pool) Run(n, grain int, f func(worker, lo, hi int)) { p.runLoop(n, grain, false, f) }
+func (p *Pool) Run(n, grain int, f func(worker, lo, hi int)) {
+	p.runOne(Loop{N: n, Grain: grain, Do: f})
+}
 
 // RunLong is like [Pool.Run], but a worker takes half of the rest of its own range at a time, in whole grains. It is
 // for loops in which each call costs something beyond the cost of its indexes, such as loops that read memory
 // sequentially.
-func (p *Pool) RunLong(n, grain int, f func(worker, lo, hi int)) { p.runLoop(n, grain, true, f) }
+func (p *Pool) RunLong(n, grain int, f func(worker, lo, hi int)) {
+	p.runOne(Loop{N: n, Grain: grain, Long: true, Do: f})
+}
 
-func (p *Pool) runLoop(n, grain int, long bool, f func(worker, lo, hi int)) {
-	grain = max(grain, 1)
-	if p.busy.Swap(true) {
-		panic("pool: Run within Run, or from two goroutines")
-	}
-	defer p.busy.Store(false)
-	if len(p.workers) == 0 || n <= grain {
-		if long {
-			grain = n
+func (p *Pool) runOne(l Loop) {
+	defer p.occupy()()
+	if len(p.workers) == 0 || l.N <= l.Grain {
+		grain := max(1, l.Grain)
+		if l.Long {
+			grain = l.N
 		}
-		for lo := 0; lo < n; lo += grain {
-			f(0, lo, min(lo+grain, n))
+		for lo := 0; lo < l.N; lo += grain {
+			l.Do(0, lo, min(lo+grain, l.N))
 		}
 		return
 	}
-	p.f, p.n, p.grain = f, n, grain
-	p.dividePieces((n+grain-1)/grain, long)
-	p.wakeAll()
-	p.runPieces(0)
-	for i := 0; p.open.Load() > 0; i++ {
-		pauseOrYield(i)
-	}
-	p.f = nil
+	p.one.Loop = l
+	p.runStages(unsafe.Slice(&p.one, 1), nil)
+	p.one.Loop = Loop{}
 }
 
-func (p *Pool) dividePieces(pieces int, long bool) {
-	p.open.Store(int64(pieces))
-	for i := range p.shares {
-		from, to := i*pieces/len(p.shares), (i+1)*pieces/len(p.shares)
-		p.shares[i].setPieces(from, to, long)
+// occupy begins a Run, and returns what ends it.
+func (p *Pool) occupy() (end func()) {
+	if p.busy.Swap(true) {
+		panic("pool: Run within Run, or from two goroutines")
 	}
+	return p.vacate
 }
 
-// runPieces calls f for pieces of the loop in progress until none is left, and reports whether it called f. The loop
-// does not wait for a worker that arrives too late to take a piece: if the operating system runs another process on
-// that worker's processor, the other workers do the work.
-func (p *Pool) runPieces(worker int) (any bool) {
-	for {
-		lo, hi := p.shares[worker].takeFirst()
-		for i := 1; lo == hi && i < len(p.shares); i++ {
-			lo, hi = p.shares[(worker+i)%len(p.shares)].takeLast()
-		}
-		if lo == hi {
-			return any
-		}
-		any = true
-		p.f(worker, lo*p.grain, min(hi*p.grain, p.n))
-		p.open.Add(int64(lo - hi))
-	}
-}
+func (p *Pool) vacate() { p.busy.Store(false) }
 
 func (p *Pool) hasPieces() bool {
 	for i := range p.shares {
@@ -196,7 +127,7 @@ func (p *Pool) hasPieces() bool {
 func (p *Pool) runWorker(w *worker, number int) {
 	defer p.joined.Done()
 	for idle := 0; ; idle++ {
-		if p.runPieces(number) {
+		if p.runPieces(number) || p.redoPieces(number, idle) {
 			idle = -1
 			continue
 		}

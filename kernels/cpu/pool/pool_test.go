@@ -52,20 +52,18 @@ func TestRunCoversEverythingOnce(t *testing.T) {
 // and the last ones are short.
 func TestRunLongHalves(t *testing.T) {
 	var s share
-	s.setPieces(3, 14, true)
+	s.setPieces(9, 3, 14, true)
 	var sizes []int
-	for lo, hi := s.takeFirst(); lo < hi; lo, hi = s.takeFirst() {
-		sizes = append(sizes, hi-lo)
+	for p := s.takeFirst(); p.lo < p.hi; p = s.takeFirst() {
+		sizes = append(sizes, p.hi-p.lo)
 	}
 	require.Equal(t, []int{6, 3, 1, 1}, sizes)
 
-	s.setPieces(3, 14, true)
-	lo, hi := s.takeLast()
-	require.Equal(t, 13, lo)
-	require.Equal(t, 14, hi, "one at a time of the share of another worker")
-	lo, hi = s.takeFirst()
-	require.Equal(t, 3, lo)
-	require.Equal(t, 8, hi)
+	s.setPieces(maxEpoch, 3, maxPieces, true)
+	require.Equal(t, taken{maxEpoch, maxPieces - 1, maxPieces}, s.takeLast())
+	s.setPieces(9, 3, 14, true)
+	require.Equal(t, taken{9, 13, 14}, s.takeLast(), "one at a time of the share of another worker")
+	require.Equal(t, taken{9, 3, 8}, s.takeFirst())
 
 	alone := New(1)
 	defer alone.Close()
@@ -201,7 +199,7 @@ func TestWokenWorkersSeeWhy(t *testing.T) {
 		}{
 			{"Begin", p.Begin, p.pass.Load},
 			{"Run", func() { p.Run(9, 2, func(_, _, _ int) {}) }, func() bool {
-				return p.hasPieces() && p.f != nil && p.n == 9 && p.grain == 2 && p.open.Load() == 5
+				return p.hasPieces() && p.current.Load().N == 9 && p.program.open.Load() == 5
 			}},
 			{"Close", p.Close, func() bool { return p.closed.Load() && p.mustStayAwake(sleepAfter) }},
 		} {

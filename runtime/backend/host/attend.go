@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/pilotfish-ai/pilotfish/kernels/cpu/pool"
 	"github.com/pilotfish-ai/pilotfish/kernels/cpu/vector"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
@@ -72,7 +73,7 @@ func (p *pass) kvLayer(t, layer int) layer {
 func (p *pass) attendMany(out, qs *tensor, layer int) {
 	groups, size := p.kv.groups, p.kv.c.HeadSize
 	runs := p.groupRows(vector.Queries / groups[0].n)
-	p.d.pool.Run(len(runs)*len(groups), 4, func(worker, lo, hi int) {
+	p.loop(pool.Loop{N: len(runs) * len(groups), Grain: 4, Do: func(worker, lo, hi int) {
 		ws := &p.d.workers[worker].attention
 		for u := lo; u < hi; u++ {
 			r, m := runs[u/len(groups)], groups[u%len(groups)]
@@ -90,7 +91,7 @@ func (p *pass) attendMany(out, qs *tensor, layer int) {
 				ws.joinSplits(out.row(r.first+i), ws.sums.splitRange(0, seen), m, i)
 			}
 		}
-	})
+	}})
 }
 
 // rowRun holds rows of a pass that attention computes together.
@@ -125,8 +126,8 @@ func (p *pass) attendFew(out, qs *tensor, layer int) {
 		most = max(most, splitCount(backend.CountVisible(r.See)))
 	}
 	all := &p.d.sums
-	all.resizeSplits(len(p.rows)*len(groups)*most, p.kv.c.HeadSize)
-	p.d.pool.Run(len(p.rows)*len(groups)*most, 1, func(worker, lo, hi int) {
+	p.once(func() { all.resizeSplits(len(p.rows)*len(groups)*most, p.kv.c.HeadSize) })
+	p.loop(pool.Loop{N: len(p.rows) * len(groups) * most, Do: func(worker, lo, hi int) {
 		for i := lo; i < hi; i++ {
 			u := i / most
 			if t, number := u/len(groups), i%most; number < splitCount(backend.CountVisible(p.rows[t].See)) {
@@ -135,12 +136,14 @@ func (p *pass) attendFew(out, qs *tensor, layer int) {
 				ws.attendSplit(all.splitRange(i, 1), p.kvLayer(t, layer), m, 1, p.rows[t].See, number)
 			}
 		}
+	}})
+	p.once(func() {
+		for u := range len(p.rows) * len(groups) {
+			t := u / len(groups)
+			sums := all.splitRange(u*most, splitCount(backend.CountVisible(p.rows[t].See)))
+			p.d.workers[0].attention.joinSplits(out.row(t), sums, groups[u%len(groups)], 0)
+		}
 	})
-	for u := range len(p.rows) * len(groups) {
-		t := u / len(groups)
-		sums := all.splitRange(u*most, splitCount(backend.CountVisible(p.rows[t].See)))
-		p.d.workers[0].attention.joinSplits(out.row(t), sums, groups[u%len(groups)], 0)
-	}
 }
 
 // headGroup is a GQA group, or a part of one: up to [vector.Queries] query heads, n from first, that share a head of
@@ -254,7 +257,7 @@ func (ws *attention) joinSplits(out []float32, sums splitSums, m headGroup, toke
 
 func (p *pass) attendExact(out, qs *tensor, layer int) {
 	c := p.kv.c
-	p.d.pool.Run(len(p.rows)*c.Heads, 1, func(_, lo, hi int) {
+	p.loop(pool.Loop{N: len(p.rows) * c.Heads, Do: func(_, lo, hi int) {
 		for i := lo; i < hi; i++ {
 			t, h := i/c.Heads, i%c.Heads
 			at := h * c.HeadSize
@@ -262,7 +265,7 @@ func (p *pass) attendExact(out, qs *tensor, layer int) {
 			to, q := out.row(t)[at:at+c.HeadSize], qs.row(t)[at:at+c.HeadSize]
 			attendHead(to, q, kv, h/(c.Heads/c.KVHeads), p.rows[t].See)
 		}
-	})
+	}})
 }
 
 func attendHead(out, q []float32, l layer, head int, see []backend.Span) {

@@ -69,7 +69,7 @@ func newCrowd(t *testing.T, m *small, d *Device, kind gguf.Type) *crowd {
 	}
 	c.addTree(r, seen(r, 253))
 	for i := range c.rows {
-		out, _ := m.pass(t, d, c.store, c.rows[i:i+1], everything(1))
+		out := m.pass(t, d, c.store, c.rows[i:i+1], everything(1))
 		c.alone = append(c.alone, out...)
 	}
 	c.after = contents(c.store)
@@ -200,7 +200,7 @@ func (c *crowd) company(d *Device, numbers ...int) {
 		}
 	}
 	c.spoil(rows)
-	out, _ := c.m.pass(c.t, d, c.store, rows, everything(len(rows)))
+	out := c.m.pass(c.t, d, c.store, rows, everything(len(rows)))
 	for at, o := range out {
 		want := c.alone[numbers[at]]
 		same := slices.Equal(want.Logits, o.Logits) && slices.Equal(want.Hidden, o.Hidden) &&
@@ -302,9 +302,9 @@ func TestWantEach(t *testing.T) {
 	f := s.file(t, "q8_0")
 	c := newCrowd(t, newSmall(t, d, s, func(string) *gguf.File { return f }), d, gguf.F32)
 	rows, want := c.rows[:4], backend.Want{Rows: []int{0, 2, 3}, K: 4, Logits: true, Hidden: true}
-	all, _ := c.m.pass(t, d, c.store, rows, want)
+	all := c.m.pass(t, d, c.store, rows, want)
 	want.Each = []backend.WantRow{{K: 2, Hidden: true}, {K: 9}, {K: 1, Logits: true}}
-	got, _ := c.m.pass(t, d, c.store, rows, want)
+	got := c.m.pass(t, d, c.store, rows, want)
 	require.Len(t, got[1].Top, 9)
 	assert.Equal(t, all[0].Top[:2], got[0].Top)
 	assert.Equal(t, all[1].Top, got[1].Top[:4])

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/kernels/cpu/pool"
 	"github.com/pilotfish-ai/pilotfish/kernels/cpu/vector"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
@@ -120,7 +121,7 @@ func (p *pass) Delta(a, x backend.Tensor, g backend.Norm, d backend.Delta, layer
 	p.projectNormalised(x.(*tensor), g.(*norm), mixed, gate,
 		projection{out: in.beta.resize(n, l.c.ValueHeads), w: l.beta},
 		projection{out: in.alpha.resize(n, l.c.ValueHeads), w: l.alpha})
-	p.d.pool.Run(l.c.KeyHeads, 1, func(worker, lo, hi int) {
+	p.loop(pool.Loop{N: l.c.KeyHeads, Do: func(worker, lo, hi int) {
 		ws := &p.d.workers[worker].delta
 		ws.resize(l.c)
 		for head := lo; head < hi; head++ {
@@ -130,7 +131,7 @@ func (p *pass) Delta(a, x backend.Tensor, g backend.Norm, d backend.Delta, layer
 				w.compute(&p.steps[i], out)
 			}
 		}
-	})
+	}})
 }
 
 // deltaSpace is the memory of a worker, for a key head and the rows of a step.

@@ -3,6 +3,7 @@ package host
 import (
 	"math"
 
+	"github.com/pilotfish-ai/pilotfish/kernels/cpu/pool"
 	"github.com/pilotfish-ai/pilotfish/kernels/cpu/vector"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
@@ -18,40 +19,50 @@ func (p *pass) Head(out []backend.Output, x backend.Tensor, g backend.Norm, w ba
 		return
 	}
 	d, m, in := p.d, w.(*weight), x.(*tensor)
-	d.acts.Resize(len(want.Rows), in.cols)
+	m.mustTake(in.cols)
 	most := 0
-	for i, t := range want.Rows {
-		row := want.Of(i)
-		most = max(most, row.K)
-		p.setAct(i, in.row(t), g.(*norm), m.Quantised())
-		out[i].Logits, out[i].Hidden = out[i].Logits[:0], out[i].Hidden[:0] // also those that are not wanted
-		if row.Hidden {
-			out[i].Hidden = append(out[i].Hidden, d.acts.Token(i)...)
-		}
-		if row.Logits {
-			out[i].Logits = resizeSlice(out[i].Logits, m.Rows)
-		}
+	for i := range want.Rows {
+		most = max(most, want.Of(i).K)
 	}
-	chunks := (m.Rows + chunk - 1) / chunk
-	parts := newChunkSums(len(want.Rows)*chunks, min(most, chunk)) // [row][chunk]
-	d.pool.Run(chunks, 1, func(worker, lo, hi int) {
-		for c := lo; c < hi; c++ {
-			p.headChunk(out, parts, m, c, chunks, want, worker)
+	p.once(func() {
+		d.acts.Resize(len(want.Rows), in.cols)
+		for i, t := range want.Rows {
+			row := want.Of(i)
+			p.setAct(i, in.row(t), g.(*norm), m.Quantised())
+			out[i].Logits, out[i].Hidden = out[i].Logits[:0], out[i].Hidden[:0] // also those that are not wanted
+			if row.Hidden {
+				out[i].Hidden = append(out[i].Hidden, d.acts.Token(i)...)
+			}
+			if row.Logits {
+				out[i].Logits = resizeSlice(out[i].Logits, m.Rows)
+			}
 		}
 	})
-	for i := range want.Rows {
-		mergeChunks(&out[i], parts[i*chunks:(i+1)*chunks], want.Of(i).K)
-	}
+	acts := p.actsThen(&d.acts)
+	chunks := (m.Rows + chunk - 1) / chunk
+	parts := newChunkSums(len(want.Rows)*chunks, min(most, chunk)) // [row][chunk]
+	p.loop(pool.Loop{
+		N: chunks,
+		Do: func(worker, c, _ int) {
+			lo, hi := c*chunk, min((c+1)*chunk, m.Rows)
+			p.multiplyPart(d.workers[worker].resizeOwn(len(want.Rows), lo, hi), hi-lo, acts, m, lo, hi, worker)
+		},
+		Commit: func(worker, c, _ int) { p.headChunk(out, parts, m, c, chunks, want, worker) },
+	})
+	p.once(func() {
+		for i := range want.Rows {
+			mergeChunks(&out[i], parts[i*chunks:(i+1)*chunks], want.Of(i).K)
+		}
+	})
 }
 
+// headChunk stores what a worker has computed for a chunk of the vocabulary.
 func (p *pass) headChunk(
 	out []backend.Output, parts []chunkSums, m *weight, c, chunks int, want backend.Want, worker int,
 ) {
 	lo, hi := c*chunk, min((c+1)*chunk, m.Rows)
-	ws := &p.d.workers[worker]
-	ws.logits = p.multiplyPart(ws.logits, &p.d.acts, m, lo, hi, worker)
 	for i := range want.Rows {
-		logits := ws.logits[i*(hi-lo) : (i+1)*(hi-lo)]
+		logits := p.d.workers[worker].ownRow(i, lo, hi)
 		row := want.Of(i)
 		if row.Logits {
 			copy(out[i].Logits[lo:], logits)

@@ -36,8 +36,22 @@ type workerSpace struct {
 	matmul    cpu.Scratch
 	attention attention
 	delta     deltaSpace
-	logits    []float32 // of one chunk of the vocabulary
-	gate, up  []float32 // a part of the two projections before SwiGLU
+
+	// Products that are not stored yet, [T, outputs] for the outputs from first on, and for two weights a second one.
+	own, up        []float32
+	first, outputs int
+}
+
+// resizeOwn returns memory for the outputs lo to hi of a number of rows.
+func (ws *workerSpace) resizeOwn(rows, lo, hi int) []float32 {
+	ws.own = resizeSlice(ws.own, rows*(hi-lo))
+	ws.first, ws.outputs = lo, hi-lo
+	return ws.own
+}
+
+// ownRow returns the outputs lo to hi of a row.
+func (ws *workerSpace) ownRow(t, lo, hi int) []float32 {
+	return ws.own[t*ws.outputs+lo-ws.first:][:hi-lo]
 }
 
 // MostThreads is the maximum of [Options.Threads]. No machine has more; with many more threads than processors, work
@@ -87,6 +101,13 @@ type weight struct {
 }
 
 func (w *weight) Shape() (out, in int) { return w.Rows, w.Cols }
+
+// mustTake panics if the weight does not take inputs of that length: later, the caller could not recover.
+func (w *weight) mustTake(n int) {
+	if w.Cols != n {
+		panic(fmt.Sprintf("host: %d inputs of a matrix with %d columns", n, w.Cols))
+	}
+}
 
 func (w *weight) dequantize(dst []float32, i int) {
 	n := w.RowBytes()

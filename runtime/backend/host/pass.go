@@ -6,11 +6,13 @@ import (
 	"math"
 
 	"github.com/pilotfish-ai/pilotfish/kernels/cpu"
+	"github.com/pilotfish-ai/pilotfish/kernels/cpu/pool"
 	"github.com/pilotfish-ai/pilotfish/kernels/cpu/vector"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
-// pass runs the operations as they are called.
+// pass collects the loops of operations, which run when it ends: so no worker waits for the caller between them. With
+// one worker they run as they are called. What an operation computes outside loops is done by [pass.once], in order.
 type pass struct {
 	d        *Device
 	kv       *kv
@@ -18,12 +20,59 @@ type pass struct {
 	cos, sin []float32 // [T, R/2] of the angle of each row
 	planned  map[*states][]plannedStep
 	steps    []deltaStep // of planned, in order
+	now      bool        // operations run as they are called
+	before   []func()
+	loops    []pool.Loop
 	err      error
+}
+
+// RunEach implements [backend.Deferred].
+func (p *pass) RunEach() { p.now = true }
+
+// once calls f after the operations so far.
+func (p *pass) once(f func()) {
+	if p.now {
+		f()
+	} else {
+		p.before = append(p.before, f)
+	}
+}
+
+// loop runs a loop after the operations so far.
+func (p *pass) loop(l pool.Loop) {
+	if do, commit := l.Do, l.Commit; commit != nil && !p.mayRedo() {
+		l.Commit = nil
+		l.Do = func(worker, lo, hi int) {
+			do(worker, lo, hi)
+			commit(worker, lo, hi)
+		}
+	}
+	switch {
+	case !p.now:
+		l.Before, p.before = p.before, nil
+		p.loops = append(p.loops, l)
+	case l.Long:
+		p.d.pool.RunLong(l.N, l.Grain, l.Do)
+	default:
+		p.d.pool.Run(l.N, l.Grain, l.Do)
+	}
+}
+
+// mayRedo reports whether workers compute the pieces of products that others have taken, if they wait for these. Exact
+// sums are added before they are rounded.
+func (p *pass) mayRedo() bool { return !p.now && !p.d.exact }
+
+// actsThen returns the activations of a after the operations so far. They stay as they are for a worker that computes
+// a product once more, even if a has changed meanwhile; only the numbers may not.
+func (p *pass) actsThen(a *cpu.Acts) *cpu.Acts {
+	then := new(cpu.Acts)
+	p.once(func() { *then = *a })
+	return then
 }
 
 // Begin implements [backend.Device]. It wakes the workers; after End they sleep again.
 func (d *Device) Begin(store backend.KV, rows []backend.Row) backend.Pass {
-	p := &pass{d: d, kv: store.(*kv), rows: rows}
+	p := &pass{d: d, kv: store.(*kv), rows: rows, now: d.pool.Threads() == 1}
 	p.allocateRowSlots()
 	p.setAngles()
 	p.planSteps()
@@ -68,6 +117,12 @@ func (p *pass) setAngles() {
 }
 
 func (p *pass) End(ctx context.Context) error {
+	if p.err == nil && ctx.Err() == nil && !p.now {
+		if len(p.before) > 0 {
+			p.loop(pool.Loop{})
+		}
+		p.d.pool.RunLoops(p.loops, func() bool { return ctx.Err() != nil })
+	}
 	p.d.pool.End()
 	p.keepFirstError(context.Cause(ctx))
 	if p.err != nil {
@@ -82,13 +137,17 @@ func (p *pass) Embed(x backend.Tensor, table backend.Weight) {
 	}
 	to, w := x.(*tensor), table.(*weight)
 	to.rounded = false
-	for t, r := range p.rows {
+	for _, r := range p.rows {
 		if r.Token < 0 || int(r.Token) >= w.Rows {
 			p.keepFirstError(fmt.Errorf("token %d: the embedding has %d rows", r.Token, w.Rows))
 			return
 		}
-		w.dequantize(to.row(t), int(r.Token))
 	}
+	p.once(func() {
+		for t, r := range p.rows {
+			w.dequantize(to.row(t), int(r.Token))
+		}
+	})
 }
 
 func (p *pass) keepFirstError(err error) {
@@ -107,6 +166,9 @@ func (p *pass) NormProject(q, k, v, x backend.Tensor, g backend.Norm, wq, wk, wv
 
 // projectNormalised sets h = x/rms(x) ⊙ g and the outputs of some weights for h.
 func (p *pass) projectNormalised(x *tensor, g *norm, outs ...projection) {
+	for _, o := range outs {
+		o.w.mustTake(x.cols)
+	}
 	quantised, total, widest := false, 0, outs[0].w
 	for _, o := range outs {
 		o.out.rounded = false
@@ -117,14 +179,40 @@ func (p *pass) projectNormalised(x *tensor, g *norm, outs ...projection) {
 		}
 	}
 	p.setActs(x, g, quantised)
-	p.eachPiece(total, p.outputsPerPiece(total, widest), func(worker, lo, hi int) {
-		for _, o := range outs { // the outputs of the weights are numbered one after the other
-			if from, to := max(lo, 0), min(hi, o.w.Rows); from < to {
-				p.multiplyHeads(o, from, to, worker)
+	acts := p.actsThen(&p.d.acts)
+	// eachPart calls f for the parts of a piece: its outputs are numbered from first on.
+	eachPart := func(lo, hi int, f func(o projection, first, from, to int)) {
+		first := 0
+		for _, o := range outs {
+			if from, to := max(lo-first, 0), min(hi-first, o.w.Rows); from < to {
+				f(o, first, from, to)
 			}
-			lo, hi = lo-o.w.Rows, hi-o.w.Rows
+			first += o.w.Rows
 		}
-	})
+	}
+	l := p.piecesOf(total, p.outputsPerPiece(total, widest))
+	if !p.mayRedo() || outs[0].heads != nil {
+		l.Do = func(worker, lo, hi int) {
+			eachPart(lo, hi, func(o projection, _, from, to int) { p.multiplyHeads(o, acts, from, to, worker) })
+		}
+		p.loop(l)
+		return
+	}
+	l.Do = func(worker, lo, hi int) {
+		own := p.d.workers[worker].resizeOwn(len(p.rows), lo, hi)
+		eachPart(lo, hi, func(o projection, first, from, to int) {
+			p.multiplyPart(own[first+from-lo:], hi-lo, acts, o.w, from, to, worker)
+		})
+	}
+	l.Commit = func(worker, lo, hi int) {
+		ws := &p.d.workers[worker]
+		eachPart(lo, hi, func(o projection, first, from, to int) {
+			for t := range p.rows {
+				copy(o.out.row(t)[from:to], ws.ownRow(t, first+from, first+to))
+			}
+		})
+	}
+	p.loop(l)
 }
 
 // projection is an output and its weight.
@@ -135,16 +223,16 @@ type projection struct {
 }
 
 // multiplyHeads computes the outputs lo to hi of a projection.
-func (p *pass) multiplyHeads(o projection, lo, hi, worker int) {
+func (p *pass) multiplyHeads(o projection, acts *cpu.Acts, lo, hi, worker int) {
 	if o.heads == nil {
-		p.matmul(o.out.f, o.out.cols, &p.d.acts, o.w, lo, hi, false, worker)
+		p.matmul(o.out.f, o.out.cols, acts, o.w, lo, hi, false, worker)
 		return
 	}
 	for i, end := range o.heads[1:] {
 		first := o.heads[i]
 		if from, to := max(lo, first), min(hi, end); from < to {
 			dst := o.out.f[first*(len(p.rows)-1):] // the head has the elements from first·rows on
-			p.matmul(dst, end-first, &p.d.acts, o.w, from, to, false, worker)
+			p.matmul(dst, end-first, acts, o.w, from, to, false, worker)
 		}
 	}
 }
@@ -187,12 +275,9 @@ func (p *pass) outputsPerPiece(outputs int, weights ...*weight) int {
 // exceed the cache.
 const longTokens = 16
 
-func (p *pass) eachPiece(n, grain int, f func(worker, lo, hi int)) {
-	if len(p.rows) <= longTokens {
-		p.d.pool.RunLong(n, grain, f)
-	} else {
-		p.d.pool.Run(n, grain, f)
-	}
+// piecesOf returns a loop over n outputs.
+func (p *pass) piecesOf(n, grain int) pool.Loop {
+	return pool.Loop{N: n, Grain: grain, Long: len(p.rows) <= longTokens}
 }
 
 func (p *pass) ProjectAdd(x backend.Tensor, w backend.Weight, h backend.Tensor) {
@@ -201,20 +286,34 @@ func (p *pass) ProjectAdd(x backend.Tensor, w backend.Weight, h backend.Tensor) 
 	}
 	to, m, from := x.(*tensor), w.(*weight), h.(*tensor)
 	to.rounded = false
+	m.mustTake(from.cols)
 	acts := p.actsOf(from, m.Quantised())
-	p.eachPiece(m.Rows, p.outputsPerPiece(m.Rows, m), func(worker, lo, hi int) {
-		p.matmul(to.f, to.cols, acts, m, lo, hi, true, worker)
-	})
+	l := p.piecesOf(m.Rows, p.outputsPerPiece(m.Rows, m))
+	l.Do = func(worker, lo, hi int) { p.matmul(to.f, to.cols, acts, m, lo, hi, true, worker) }
+	if p.mayRedo() && m.bias == nil { // a bias is added last
+		l.Do = func(worker, lo, hi int) {
+			p.multiplyPart(p.d.workers[worker].resizeOwn(len(p.rows), lo, hi), hi-lo, acts, m, lo, hi, worker)
+		}
+		l.Commit = func(worker, lo, hi int) {
+			for t := range p.rows {
+				dst, own := to.row(t)[lo:hi], p.d.workers[worker].ownRow(t, lo, hi)
+				for i := range dst {
+					dst[i] += own[i]
+				}
+			}
+		}
+	}
+	p.loop(l)
 }
 
 func (p *pass) actsOf(h *tensor, round bool) *cpu.Acts {
 	if !h.rounded {
-		h.acts.Use(h.f, len(p.rows), h.cols)
+		p.once(func() { h.acts.Use(h.f, len(p.rows), h.cols) })
 		if round && !p.d.exact {
-			p.eachRow(h.acts.Round)
+			p.eachRow(func(t int) { h.acts.Round(t) })
 		}
 	}
-	return &h.acts
+	return p.actsThen(&h.acts)
 }
 
 // NormGateUp implements [backend.Pass]. If the next product needs a rounded input, which the types of the weights show,
@@ -224,33 +323,43 @@ func (p *pass) NormGateUp(m, x backend.Tensor, g backend.Norm, wGate, wUp backen
 		return
 	}
 	to, gate, up := m.(*tensor), wGate.(*weight), wUp.(*weight)
+	gate.mustTake(x.(*tensor).cols)
+	up.mustTake(x.(*tensor).cols)
 	quantised := gate.Quantised() || up.Quantised()
 	p.setActs(x.(*tensor), g.(*norm), quantised)
-	to.acts.Use(to.f, len(p.rows), to.cols)
+	p.once(func() { to.acts.Use(to.f, len(p.rows), to.cols) })
 	to.rounded = quantised && !p.d.exact && to.cols%pieceOutputs == 0
-	p.eachPiece(gate.Rows, p.outputsPerPiece(gate.Rows, gate, up), func(worker, lo, hi int) {
+	acts, round := p.actsThen(&p.d.acts), to.rounded
+	l := p.piecesOf(gate.Rows, p.outputsPerPiece(gate.Rows, gate, up))
+	l.Do = func(worker, lo, hi int) {
 		ws := &p.d.workers[worker]
-		ws.gate = p.multiplyPart(ws.gate, &p.d.acts, gate, lo, hi, worker)
-		ws.up = p.multiplyPart(ws.up, &p.d.acts, up, lo, hi, worker)
-		for t := 0; t < len(p.rows); t += gateUpRows {
-			last := min(t+gateUpRows, len(p.rows))
-			for t := t; t < last; t++ {
-				from, end := t*(hi-lo), (t+1)*(hi-lo)
-				p.d.ops.swiGLU(to.row(t)[lo:hi], ws.gate[from:end], ws.up[from:end])
-			}
-			if to.rounded {
-				to.acts.RoundTokens(t, last, lo, hi)
-			}
-		}
-	})
+		p.multiplyPart(ws.resizeOwn(len(p.rows), lo, hi), hi-lo, acts, gate, lo, hi, worker)
+		ws.up = resizeSlice(ws.up, len(p.rows)*(hi-lo))
+		p.multiplyPart(ws.up, hi-lo, acts, up, lo, hi, worker)
+	}
+	l.Commit = func(worker, lo, hi int) { p.storeGated(to, &p.d.workers[worker], lo, hi, round) }
+	p.loop(l)
 }
 
-// gateUpRows is the number of rows that NormGateUp computes from gate and up, and then rounds, at a time.
+// storeGated stores the outputs lo to hi of what a worker has computed from gate and up.
+func (p *pass) storeGated(to *tensor, ws *workerSpace, lo, hi int, round bool) {
+	for t := 0; t < len(p.rows); t += gateUpRows {
+		last := min(t+gateUpRows, len(p.rows))
+		for t := t; t < last; t++ {
+			p.d.ops.swiGLU(to.row(t)[lo:hi], ws.ownRow(t, lo, hi), ws.up[t*ws.outputs+lo-ws.first:][:hi-lo])
+		}
+		if round {
+			to.acts.RoundTokens(t, last, lo, hi)
+		}
+	}
+}
+
+// gateUpRows is the number of rows that storeGated computes, and then rounds, at a time.
 const gateUpRows = 16
 
 // setActs sets the activations of the following products to the normalised tokens of x.
 func (p *pass) setActs(x *tensor, g *norm, round bool) {
-	p.d.acts.Resize(len(p.rows), x.cols)
+	p.once(func() { p.d.acts.Resize(len(p.rows), x.cols) })
 	p.eachRow(func(t int) { p.setAct(t, x.row(t), g, round) })
 }
 
@@ -267,16 +376,18 @@ const fewTokens = 4
 // eachRow calls f for every row of the pass, on all workers if there are enough rows.
 func (p *pass) eachRow(f func(t int)) {
 	if len(p.rows) < fewTokens {
-		for t := range p.rows {
-			f(t)
-		}
+		p.once(func() {
+			for t := range p.rows {
+				f(t)
+			}
+		})
 		return
 	}
-	p.d.pool.Run(len(p.rows), 1, func(_, lo, hi int) {
+	p.loop(pool.Loop{N: len(p.rows), Do: func(_, lo, hi int) {
 		for t := lo; t < hi; t++ {
 			f(t)
 		}
-	})
+	}})
 }
 
 // matmul sets dst[t·stride+o] = w·x + bias for lo ≤ o < hi and every row t of x, or adds that to dst.
@@ -292,15 +403,13 @@ func (p *pass) matmul(dst []float32, stride int, x *cpu.Acts, w *weight, lo, hi 
 	}
 }
 
-// multiplyPart returns [x.T, hi-lo], w·x + bias for the rows lo to hi of w, in the memory of s if it is large enough.
-func (p *pass) multiplyPart(s []float32, x *cpu.Acts, w *weight, lo, hi, worker int) []float32 {
-	s = resizeSlice(s, x.T*(hi-lo))
+// multiplyPart sets dst[t·stride+o-lo] = w·x + bias for lo ≤ o < hi and every row t of x.
+func (p *pass) multiplyPart(dst []float32, stride int, x *cpu.Acts, w *weight, lo, hi, worker int) {
 	some := weight{Matrix: w.Part(lo, hi)}
 	if w.bias != nil {
 		some.bias = w.bias[lo:hi]
 	}
-	p.matmul(s, hi-lo, x, &some, 0, hi-lo, false, worker)
-	return s
+	p.matmul(dst, stride, x, &some, 0, hi-lo, false, worker)
 }
 
 // normHeads applies the norm of heads to one row of queries or keys, if the model has one.

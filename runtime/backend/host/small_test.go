@@ -103,17 +103,31 @@ func (s shape) kv(t *testing.T, d *Device, slots int, kind gguf.Type) *kv {
 	return made.(*kv)
 }
 
-// pass runs rows through the model on d, and also returns a copy of each activation.
+// pass runs rows through the model on d.
 func (m *small) pass(
 	t *testing.T, d *Device, store backend.KV, rows []backend.Row, want backend.Want,
-) ([]backend.Output, []activation) {
-	out := make([]backend.Output, len(want.Rows))
-	var made []activation
-	keep := func(name string, x backend.Tensor) {
+) []backend.Output {
+	return m.run(t, d.Begin(store, rows), want, func(string, backend.Tensor) {})
+}
+
+// eachActivation is pass whose operations run as they are called, and also returns a copy of each activation.
+func (m *small) eachActivation(
+	t *testing.T, d *Device, store backend.KV, rows []backend.Row, want backend.Want,
+) (out []backend.Output, made []activation) {
+	p := d.Begin(store, rows)
+	p.(backend.Deferred).RunEach()
+	out = m.run(t, p, want, func(name string, x backend.Tensor) {
 		f := x.(*tensor).f[:len(rows)*x.(*tensor).cols]
 		made = append(made, activation{name, slices.Clone(f)})
-	}
-	p := d.Begin(store, rows)
+	})
+	return out, made
+}
+
+// run runs the operations of a pass, and calls keep after each with what it writes.
+func (m *small) run(
+	t *testing.T, p backend.Pass, want backend.Want, keep func(name string, x backend.Tensor),
+) []backend.Output {
+	out := make([]backend.Output, len(want.Rows))
 	p.Embed(m.x, m.embedding)
 	for i, l := range m.layers {
 		p.NormProject(m.q, m.k, m.v, m.x, l.attnNorm, l.wq, l.wk, l.wv)
@@ -131,7 +145,7 @@ func (m *small) pass(
 	}
 	p.Head(out, m.x, m.norm, m.output, want)
 	require.NoError(t, p.End(t.Context()))
-	return out, made
+	return out
 }
 
 // activation is the content of a tensor after an operation.
@@ -196,15 +210,15 @@ func TestTypeOfItsOwn(t *testing.T) {
 				return files(pair[1])
 			})
 			fast := devices(t, Options{Threads: 2})[0] // a new one without earlier activations
-			for _, n := range []int{1, 3, 9} {
+			for _, n := range []int{1, 3, 9, 33} {
 				rows := rowsAt(n)
 				for i := range rows {
-					rows[i].Token = int32(31 * (i + 1))
+					rows[i].Token = int32(31 * (i + 1) % 300)
 				}
 				label := fmt.Sprintf("%s in %s, the rest in %s, %d rows: ", one, pair[0], pair[1], n)
 				x := &fixture{t: t}
-				ref, wanted := m.pass(t, exact, s.kv(t, exact, n, gguf.F32), rows, everything(n))
-				got, made := m.pass(t, fast, s.kv(t, fast, n, gguf.F32), rows, everything(n))
+				ref, wanted := m.eachActivation(t, exact, s.kv(t, exact, n, gguf.F32), rows, everything(n))
+				got, made := m.eachActivation(t, fast, s.kv(t, fast, n, gguf.F32), rows, everything(n))
 				for i, w := range wanted {
 					x.near(wide(w.f), made[i].f, 0.04, label+w.name)
 				}
@@ -212,6 +226,8 @@ func TestTypeOfItsOwn(t *testing.T) {
 					x.near(wide(ref[i].Hidden), got[i].Hidden, 0.04, label+"hidden")
 					x.near(wide(ref[i].Logits), got[i].Logits, 0.04, label+"logits")
 				}
+				later := m.pass(t, fast, s.kv(t, fast, n, gguf.F32), rows, everything(n))
+				require.Equal(t, got, later, label+"operations that run when the pass ends")
 			}
 		}
 	}
@@ -224,8 +240,8 @@ func TestPartOfABlock(t *testing.T) {
 	ds := devices(t, Options{Exact: true, Threads: 1}, Options{Threads: 2})
 	m := newSmall(t, ds[0], s, func(string) *gguf.File { return f })
 	for _, n := range []int{1, 5} {
-		want, _ := m.pass(t, ds[0], s.kv(t, ds[0], n, gguf.F32), rowsAt(n), everything(n))
-		got, _ := m.pass(t, ds[1], s.kv(t, ds[1], n, gguf.F32), rowsAt(n), everything(n))
+		want := m.pass(t, ds[0], s.kv(t, ds[0], n, gguf.F32), rowsAt(n), everything(n))
+		got := m.pass(t, ds[1], s.kv(t, ds[1], n, gguf.F32), rowsAt(n), everything(n))
 		for i := range want {
 			(&fixture{t: t}).near(wide(want[i].Logits), got[i].Logits, 0.04, "logits")
 		}
