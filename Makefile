@@ -55,7 +55,7 @@ COMPUTES = kernels/cpu kernels/cpu/vector gguf/block runtime/backend/host bench/
 RACE     = GORACE=atexit_sleep_ms=0 $(GO) test -race -short -vet=off -p $(ABREAST) -gcflags=std=-d=checkptr=0
 
 .PHONY: help build generate test long race fuzz mutants verified branches misuse schedules stories opencl bench \
-	maskbench matrix results study real lint cross arm64 upstream metal deploy clients agents load terminal man worlds \
+	maskbench matrix results study peers real lint cross arm64 upstream metal deploy clients agents load terminal man worlds \
 	real-check
 
 help: ## this list
@@ -140,6 +140,14 @@ results: ## tables and figures of README.md and docs/study/results.md, from the 
 # go run ./bench/results adopt FOLDER puts a study into docs/results.
 study: ## measures what these show anew on this machine, into OUT (study), and says what differs; on a quiet machine
 	sh bench/results/study.sh $(if $(OUT),$(OUT),study)
+
+# Where make peers installs llama.cpp.
+PEERSDIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/pilotfish/peers
+
+peers: build ## a table of our speed beside llama.cpp's for model FILES, with BUSY (0,2,4) processes beside; needs node and npm, and a network once
+	@test -n "$(FILES)" || { echo "name model files: make peers FILES=model.gguf"; exit 2; }
+	@test -d "$(PEERSDIR)/node_modules/node-llama-cpp" || npm install --silent --prefix "$(PEERSDIR)" node-llama-cpp@3.21.1
+	$(GO) run ./bench/peers -npm "$(PEERSDIR)" -busy $(or $(BUSY),0,2,4) $(FILES)
 
 # What is measured already is not measured again: the same command goes on. go run ./bench/results adopt FOLDER as above.
 real: ## trains and measures the judge of the real models in MODELS, into OUT (real); takes hours, on a quiet machine

@@ -12,7 +12,7 @@ type tier struct {
 // tiers returns the order from top to bottom.
 func tiers() []tier {
 	return []tier{
-		{[]string{"cmd/pilotfish", "cmd/pilotfish-bench", "bench/results", "docs/..."},
+		{[]string{"cmd/pilotfish", "cmd/pilotfish-bench", "bench/results", "bench/peers", "docs/..."},
 			"the programs, and programs to learn from"},
 		{[]string{"cmd/pilotfish/internal/...", "cmd/pilotfish-bench/internal/bench",
 			"cmd/pilotfish-bench/internal/eval", "cmd/pilotfish-bench/internal/router",
