@@ -13,6 +13,8 @@ const foreign = true
 
 // openDylib loads a dynamic library, which stays loaded.
 func openDylib(path string) (uintptr, error) {
+	runtime.LockOSThread() // the text of an error is that of a thread
+	defer runtime.UnlockOSThread()
 	return purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_LOCAL)
 }
 

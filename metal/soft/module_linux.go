@@ -45,6 +45,8 @@ func loadModule(path string) (*module, error) {
 	if err = errors.Join(err, f.Close()); err != nil {
 		return nil, err
 	}
+	runtime.LockOSThread() // the text of an error of dlopen is that of a thread
+	defer runtime.UnlockOSThread()
 	for _, name := range [...]string{"libc.so.6", "libm.so.6"} { // libraries that the module calls
 		if _, err := purego.Dlopen(name, purego.RTLD_NOW|purego.RTLD_GLOBAL); err != nil {
 			return nil, fmt.Errorf("load %s: %w", name, err)
