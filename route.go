@@ -263,8 +263,8 @@ type Op struct {
 }
 
 // Trace is the option that f is called with each operation of the small model's forward calls, with times since zero,
-// and that there are events for timelines too. f is called by the goroutine that evaluates. Where it takes more than
-// share of the time, some calls are left out; 0 means that none is.
+// and that there are events for timelines too. f is called by goroutines that evaluate, one call after the other. Where
+// it takes more than share of the time, some calls are left out; 0 means that none is.
 func Trace(zero time.Time, share float64, f func(Op)) Option {
 	return optionFunc(func(r *request) {
 		r.trace = &engine.Watcher{Zero: zero, Share: share, Tell: func(o engine.Op) { f(Op(o)) }}

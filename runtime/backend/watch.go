@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Watcher receives the operations of forward calls, one after the other, on the goroutine that calls: see [Watch].
+// Watcher receives the operations of forward calls, one after the other, on goroutines that evaluate: see [Watch].
 type Watcher struct {
 	Zero time.Time // of the times in an [Op]
 	Tell func(Op)
@@ -84,10 +84,10 @@ type Timed interface {
 	Ran() (begin, end time.Duration)
 }
 
-// Deferred is a pass whose operations run when it ends, all of them.
+// Deferred is a pass whose operations may run later than they are called, but at End.
 type Deferred interface {
-	// RunEach makes operations run when they are called. It is called before the first one.
-	RunEach()
+	// Then calls f when the operations so far have run, on the goroutine that has run the last of them.
+	Then(f func())
 }
 
 // watchKey is the key of the watcher in a context.
@@ -105,7 +105,7 @@ func IsWatched(ctx context.Context) bool {
 }
 
 // Watched returns a pass that reports each operation to the watcher of ctx. It returns p itself if there is no watcher,
-// or if operations run later than they are called: the passes of a [Runner] report through [TellRun].
+// or if the pass is a [Flight]: those of a [Runner] report through [TellRun].
 func Watched(ctx context.Context, p Pass, rows int) Pass {
 	w, ok := ctx.Value(watchKey{}).(*Watcher)
 	if !ok {
@@ -113,9 +113,6 @@ func Watched(ctx context.Context, p Pass, rows int) Pass {
 	}
 	if _, later := p.(Flight); later || !w.shouldReport() {
 		return p
-	}
-	if d, ok := p.(Deferred); ok {
-		d.RunEach()
 	}
 	now := time.Since(w.Zero)
 	return &watchedPass{Pass: p, w: w, rows: int32(rows), layer: -1, began: now, at: now}
@@ -148,6 +145,15 @@ type watchedPass struct {
 }
 
 func (w *watchedPass) reportOp(k OpKind, layer int16) {
+	if d, ok := w.Pass.(Deferred); ok {
+		d.Then(func() { w.reportRun(k, layer) })
+	} else {
+		w.reportRun(k, layer)
+	}
+}
+
+// reportRun reports an operation that has just run.
+func (w *watchedPass) reportRun(k OpKind, layer int16) {
 	begin := w.at
 	w.at = time.Since(w.w.Zero)
 	w.ops++
@@ -194,6 +200,7 @@ func (w *watchedPass) Head(out []Output, x Tensor, g Norm, m Weight, want Want) 
 }
 
 func (w *watchedPass) End(ctx context.Context) error {
+	err := w.Pass.End(ctx)
 	w.w.skipPasses(w.ops, w.began, w.at)
-	return w.Pass.End(ctx)
+	return err
 }

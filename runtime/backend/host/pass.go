@@ -12,26 +12,26 @@ import (
 )
 
 // pass collects the loops of operations, which run when it ends: so no worker waits for the caller between them. With
-// one worker they run as they are called. What an operation computes outside loops is done by [pass.once], in order.
+// one worker they run as they are called. What an operation computes outside loops is done by [pass.serial], in order.
 type pass struct {
-	d        *Device
-	kv       *kv
-	rows     []backend.Row
-	cos, sin []float32 // [T, R/2] of the angle of each row
-	planned  map[*states][]plannedStep
-	steps    []deltaStep // of planned, in order
-	now      bool        // operations run as they are called
-	before   []func()
-	loops    []pool.Loop
-	err      error
+	d         *Device
+	kv        *kv
+	rows      []backend.Row
+	cos, sin  []float32 // [T, R/2] of the angle of each row
+	planned   map[*states][]plannedStep
+	steps     []deltaStep // of planned, in order
+	immediate bool        // operations run as they are called
+	before    []func()    // of the next loop
+	loops     []pool.Loop
+	err       error
 }
 
-// RunEach implements [backend.Deferred].
-func (p *pass) RunEach() { p.now = true }
+// Then implements [backend.Deferred].
+func (p *pass) Then(f func()) { p.serial(f) }
 
-// once calls f after the operations so far.
-func (p *pass) once(f func()) {
-	if p.now {
+// serial calls f after the operations so far.
+func (p *pass) serial(f func()) {
+	if p.immediate {
 		f()
 	} else {
 		p.before = append(p.before, f)
@@ -48,7 +48,7 @@ func (p *pass) loop(l pool.Loop) {
 		}
 	}
 	switch {
-	case !p.now:
+	case !p.immediate:
 		l.Before, p.before = p.before, nil
 		p.loops = append(p.loops, l)
 	case l.Long:
@@ -60,19 +60,19 @@ func (p *pass) loop(l pool.Loop) {
 
 // mayRedo reports whether workers compute the pieces of products that others have taken, if they wait for these. Exact
 // sums are added before they are rounded.
-func (p *pass) mayRedo() bool { return !p.now && !p.d.exact }
+func (p *pass) mayRedo() bool { return !p.immediate && !p.d.exact }
 
 // actsThen returns the activations of a after the operations so far. They stay as they are for a worker that computes
 // a product once more, even if a has changed meanwhile; only the numbers may not.
 func (p *pass) actsThen(a *cpu.Acts) *cpu.Acts {
 	then := new(cpu.Acts)
-	p.once(func() { *then = *a })
+	p.serial(func() { *then = *a })
 	return then
 }
 
 // Begin implements [backend.Device]. It wakes the workers; after End they sleep again.
 func (d *Device) Begin(store backend.KV, rows []backend.Row) backend.Pass {
-	p := &pass{d: d, kv: store.(*kv), rows: rows, now: d.pool.Threads() == 1}
+	p := &pass{d: d, kv: store.(*kv), rows: rows, immediate: d.pool.Threads() == 1}
 	p.allocateRowSlots()
 	p.setAngles()
 	p.planSteps()
@@ -117,7 +117,7 @@ func (p *pass) setAngles() {
 }
 
 func (p *pass) End(ctx context.Context) error {
-	if p.err == nil && ctx.Err() == nil && !p.now {
+	if p.err == nil && ctx.Err() == nil && !p.immediate {
 		if len(p.before) > 0 {
 			p.loop(pool.Loop{})
 		}
@@ -143,7 +143,7 @@ func (p *pass) Embed(x backend.Tensor, table backend.Weight) {
 			return
 		}
 	}
-	p.once(func() {
+	p.serial(func() {
 		for t, r := range p.rows {
 			w.dequantize(to.row(t), int(r.Token))
 		}
@@ -308,7 +308,7 @@ func (p *pass) ProjectAdd(x backend.Tensor, w backend.Weight, h backend.Tensor) 
 
 func (p *pass) actsOf(h *tensor, round bool) *cpu.Acts {
 	if !h.rounded {
-		p.once(func() { h.acts.Use(h.f, len(p.rows), h.cols) })
+		p.serial(func() { h.acts.Use(h.f, len(p.rows), h.cols) })
 		if round && !p.d.exact {
 			p.eachRow(func(t int) { h.acts.Round(t) })
 		}
@@ -327,7 +327,7 @@ func (p *pass) NormGateUp(m, x backend.Tensor, g backend.Norm, wGate, wUp backen
 	up.mustTake(x.(*tensor).cols)
 	quantised := gate.Quantised() || up.Quantised()
 	p.setActs(x.(*tensor), g.(*norm), quantised)
-	p.once(func() { to.acts.Use(to.f, len(p.rows), to.cols) })
+	p.serial(func() { to.acts.Use(to.f, len(p.rows), to.cols) })
 	to.rounded = quantised && !p.d.exact && to.cols%pieceOutputs == 0
 	acts, round := p.actsThen(&p.d.acts), to.rounded
 	l := p.piecesOf(gate.Rows, p.outputsPerPiece(gate.Rows, gate, up))
@@ -359,7 +359,7 @@ const gateUpRows = 16
 
 // setActs sets the activations of the following products to the normalised tokens of x.
 func (p *pass) setActs(x *tensor, g *norm, round bool) {
-	p.once(func() { p.d.acts.Resize(len(p.rows), x.cols) })
+	p.serial(func() { p.d.acts.Resize(len(p.rows), x.cols) })
 	p.eachRow(func(t int) { p.setAct(t, x.row(t), g, round) })
 }
 
@@ -376,7 +376,7 @@ const fewTokens = 4
 // eachRow calls f for every row of the pass, on all workers if there are enough rows.
 func (p *pass) eachRow(f func(t int)) {
 	if len(p.rows) < fewTokens {
-		p.once(func() {
+		p.serial(func() {
 			for t := range p.rows {
 				f(t)
 			}

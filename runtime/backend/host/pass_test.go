@@ -214,7 +214,7 @@ func TestRoundedWhereMade(t *testing.T) {
 				norm, _ := x.normOf(width)
 				h, m := x.tensorOf(n, width), x.tensorOf(n, inside)
 				p := x.d.Begin(x.kv(n, gguf.F32), rowsAt(n))
-				p.(backend.Deferred).RunEach()
+				p.(*pass).immediate = true
 				p.NormGateUp(m, h, norm, gate, up)
 				other := holding(t, x.d, n, inside, m.f)
 				a, b := holding(t, x.d, n, width, h.f), holding(t, x.d, n, width, h.f)

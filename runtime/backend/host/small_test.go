@@ -115,7 +115,7 @@ func (m *small) eachActivation(
 	t *testing.T, d *Device, store backend.KV, rows []backend.Row, want backend.Want,
 ) (out []backend.Output, made []activation) {
 	p := d.Begin(store, rows)
-	p.(backend.Deferred).RunEach()
+	p.(*pass).immediate = true
 	out = m.run(t, p, want, func(name string, x backend.Tensor) {
 		f := x.(*tensor).f[:len(rows)*x.(*tensor).cols]
 		made = append(made, activation{name, slices.Clone(f)})
