@@ -2,10 +2,10 @@ package pool
 
 import (
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -18,6 +18,7 @@ type sums struct {
 	n     int
 	loops []Loop
 	x     []atomic.Int64
+	begun atomic.Int64                  // loops
 	own   [][]int64                     // of each worker
 	at    func(worker, loop, index int) // is called in the middle of Do
 }
@@ -38,6 +39,7 @@ func (s *sums) add(grain int, long, commit bool) {
 	l := Loop{N: s.n, Grain: grain, Long: long}
 	l.Before = []func(){func() {
 		assert.False(s.t, before.Swap(true), "loop %d begins twice", number)
+		s.begun.Add(1)
 		for i := range s.x {
 			assert.EqualValues(s.t, number, s.x[i].Load(), "loop %d begins before the last one ends", number)
 		}
@@ -79,15 +81,16 @@ func TestRunLoops(t *testing.T) {
 			for range r.IntN(20) {
 				s.add(r.IntN(9), r.IntN(2) > 0, r.IntN(3) > 0)
 			}
-			slow := r.IntN(threads)
+			aside := r.IntN(threads)
 			s.at = func(worker, loop, index int) {
-				if worker == slow && (loop+index+int(seed))%37 == 0 {
-					time.Sleep(time.Duration(seed%3) * 100 * time.Microsecond)
+				if worker != aside || threads == 1 || s.loops[loop].Commit == nil || (loop+index+int(seed))%37 > 0 {
+					return
+				}
+				for s.begun.Load() < int64(min(loop+2+int(seed%3), len(s.loops))) {
+					runtime.Gosched()
 				}
 			}
-			if p.Begin(); seed%2 > 0 {
-				p.End()
-			}
+			p.Begin()
 			s.run()
 			p.End()
 			p.Run(10, 1, func(_, _, _ int) {})

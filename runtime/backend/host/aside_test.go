@@ -3,8 +3,9 @@ package host
 import (
 	"context"
 	"math/rand/v2"
+	"runtime"
+	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -50,23 +51,34 @@ func TestBiasAdded(t *testing.T) {
 	}
 }
 
-// interrupted is a pass of which one worker sleeps now and then.
+// interrupted is a pass of which one worker is put aside now and then, until others have begun a later loop, or have
+// ended the pass.
 type interrupted struct {
 	*pass
 	seed uint64
 }
 
 func (p *interrupted) End(ctx context.Context) error {
+	var begun atomic.Int32
+	begin := func() { begun.Add(1) }
+	p.Then(begin)
 	for i := range p.loops {
-		do, r := p.loops[i].Do, rand.New(rand.NewPCG(p.seed, uint64(i)))
-		asleep, after := r.IntN(3), r.IntN(12) == 0
-		p.loops[i].Do = func(worker, lo, hi int) {
-			if worker == asleep && after {
-				time.Sleep(time.Millisecond)
+		l := &p.loops[i]
+		l.Before = append(l.Before, begin)
+		do, r := l.Do, rand.New(rand.NewPCG(p.seed, uint64(i)))
+		if l.Commit == nil || r.IntN(12) > 0 {
+			continue
+		}
+		aside, until, after := r.IntN(3), int32(min(i+2+r.IntN(4), len(p.loops)+1)), r.IntN(2) > 0
+		l.Do = func(worker, lo, hi int) {
+			if after {
+				do(worker, lo, hi)
 			}
-			do(worker, lo, hi)
-			if worker == asleep && after {
-				time.Sleep(time.Millisecond)
+			for worker == aside && begun.Load() < until {
+				runtime.Gosched()
+			}
+			if !after {
+				do(worker, lo, hi)
 			}
 		}
 	}

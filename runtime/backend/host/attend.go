@@ -126,7 +126,7 @@ func (p *pass) attendFew(out, qs *tensor, layer int) {
 		most = max(most, splitCount(backend.CountVisible(r.See)))
 	}
 	all := &p.d.sums
-	p.serial(func() { all.resizeSplits(len(p.rows)*len(groups)*most, p.kv.c.HeadSize) })
+	p.Then(func() { all.resizeSplits(len(p.rows)*len(groups)*most, p.kv.c.HeadSize) })
 	p.loop(pool.Loop{N: len(p.rows) * len(groups) * most, Do: func(worker, lo, hi int) {
 		for i := lo; i < hi; i++ {
 			u := i / most
@@ -137,7 +137,7 @@ func (p *pass) attendFew(out, qs *tensor, layer int) {
 			}
 		}
 	}})
-	p.serial(func() {
+	p.Then(func() {
 		for u := range len(p.rows) * len(groups) {
 			t := u / len(groups)
 			sums := all.splitRange(u*most, splitCount(backend.CountVisible(p.rows[t].See)))

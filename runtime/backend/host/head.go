@@ -24,7 +24,7 @@ func (p *pass) Head(out []backend.Output, x backend.Tensor, g backend.Norm, w ba
 	for i := range want.Rows {
 		most = max(most, want.Of(i).K)
 	}
-	p.serial(func() {
+	p.Then(func() {
 		d.acts.Resize(len(want.Rows), in.cols)
 		for i, t := range want.Rows {
 			row := want.Of(i)
@@ -49,7 +49,7 @@ func (p *pass) Head(out []backend.Output, x backend.Tensor, g backend.Norm, w ba
 		},
 		Commit: func(worker, c, _ int) { p.headChunk(out, parts, m, c, chunks, want, worker) },
 	})
-	p.serial(func() {
+	p.Then(func() {
 		for i := range want.Rows {
 			mergeChunks(&out[i], parts[i*chunks:(i+1)*chunks], want.Of(i).K)
 		}

@@ -12,7 +12,7 @@ import (
 )
 
 // pass collects the loops of operations, which run when it ends: so no worker waits for the caller between them. With
-// one worker they run as they are called. What an operation computes outside loops is done by [pass.serial], in order.
+// one worker they run as they are called. What an operation computes outside loops is done by [pass.Then], in order.
 type pass struct {
 	d         *Device
 	kv        *kv
@@ -27,10 +27,7 @@ type pass struct {
 }
 
 // Then implements [backend.Deferred].
-func (p *pass) Then(f func()) { p.serial(f) }
-
-// serial calls f after the operations so far.
-func (p *pass) serial(f func()) {
+func (p *pass) Then(f func()) {
 	if p.immediate {
 		f()
 	} else {
@@ -66,7 +63,7 @@ func (p *pass) mayRedo() bool { return !p.immediate && !p.d.exact }
 // a product once more, even if a has changed meanwhile; only the numbers may not.
 func (p *pass) actsThen(a *cpu.Acts) *cpu.Acts {
 	then := new(cpu.Acts)
-	p.serial(func() { *then = *a })
+	p.Then(func() { *then = *a })
 	return then
 }
 
@@ -143,7 +140,7 @@ func (p *pass) Embed(x backend.Tensor, table backend.Weight) {
 			return
 		}
 	}
-	p.serial(func() {
+	p.Then(func() {
 		for t, r := range p.rows {
 			w.dequantize(to.row(t), int(r.Token))
 		}
@@ -180,39 +177,43 @@ func (p *pass) projectNormalised(x *tensor, g *norm, outs ...projection) {
 	}
 	p.setActs(x, g, quantised)
 	acts := p.actsThen(&p.d.acts)
-	// eachPart calls f for the parts of a piece: its outputs are numbered from first on.
-	eachPart := func(lo, hi int, f func(o projection, first, from, to int)) {
-		first := 0
-		for _, o := range outs {
-			if from, to := max(lo-first, 0), min(hi-first, o.w.Rows); from < to {
-				f(o, first, from, to)
-			}
-			first += o.w.Rows
-		}
-	}
 	l := p.piecesOf(total, p.outputsPerPiece(total, widest))
-	if !p.mayRedo() || outs[0].heads != nil {
-		l.Do = func(worker, lo, hi int) {
-			eachPart(lo, hi, func(o projection, _, from, to int) { p.multiplyHeads(o, acts, from, to, worker) })
-		}
-		p.loop(l)
-		return
+	l.Do = func(worker, lo, hi int) {
+		eachPart(outs, lo, hi, func(o projection, _, from, to int) { p.multiplyHeads(o, acts, from, to, worker) })
 	}
+	if p.mayRedo() && outs[0].heads == nil {
+		p.projectOwn(&l, acts, outs)
+	}
+	p.loop(l)
+}
+
+// projectOwn makes workers compute projections in their own memory.
+func (p *pass) projectOwn(l *pool.Loop, acts *cpu.Acts, outs []projection) {
 	l.Do = func(worker, lo, hi int) {
 		own := p.d.workers[worker].resizeOwn(len(p.rows), lo, hi)
-		eachPart(lo, hi, func(o projection, first, from, to int) {
+		eachPart(outs, lo, hi, func(o projection, first, from, to int) {
 			p.multiplyPart(own[first+from-lo:], hi-lo, acts, o.w, from, to, worker)
 		})
 	}
 	l.Commit = func(worker, lo, hi int) {
 		ws := &p.d.workers[worker]
-		eachPart(lo, hi, func(o projection, first, from, to int) {
+		eachPart(outs, lo, hi, func(o projection, first, from, to int) {
 			for t := range p.rows {
 				copy(o.out.row(t)[from:to], ws.ownRow(t, first+from, first+to))
 			}
 		})
 	}
-	p.loop(l)
+}
+
+// eachPart calls f for the parts of the outputs lo to hi of projections: the outputs of one are numbered from first on.
+func eachPart(outs []projection, lo, hi int, f func(o projection, first, from, to int)) {
+	first := 0
+	for _, o := range outs {
+		if from, to := max(lo-first, 0), min(hi-first, o.w.Rows); from < to {
+			f(o, first, from, to)
+		}
+		first += o.w.Rows
+	}
 }
 
 // projection is an output and its weight.
@@ -308,7 +309,7 @@ func (p *pass) ProjectAdd(x backend.Tensor, w backend.Weight, h backend.Tensor) 
 
 func (p *pass) actsOf(h *tensor, round bool) *cpu.Acts {
 	if !h.rounded {
-		p.serial(func() { h.acts.Use(h.f, len(p.rows), h.cols) })
+		p.Then(func() { h.acts.Use(h.f, len(p.rows), h.cols) })
 		if round && !p.d.exact {
 			p.eachRow(func(t int) { h.acts.Round(t) })
 		}
@@ -327,7 +328,7 @@ func (p *pass) NormGateUp(m, x backend.Tensor, g backend.Norm, wGate, wUp backen
 	up.mustTake(x.(*tensor).cols)
 	quantised := gate.Quantised() || up.Quantised()
 	p.setActs(x.(*tensor), g.(*norm), quantised)
-	p.serial(func() { to.acts.Use(to.f, len(p.rows), to.cols) })
+	p.Then(func() { to.acts.Use(to.f, len(p.rows), to.cols) })
 	to.rounded = quantised && !p.d.exact && to.cols%pieceOutputs == 0
 	acts, round := p.actsThen(&p.d.acts), to.rounded
 	l := p.piecesOf(gate.Rows, p.outputsPerPiece(gate.Rows, gate, up))
@@ -359,7 +360,7 @@ const gateUpRows = 16
 
 // setActs sets the activations of the following products to the normalised tokens of x.
 func (p *pass) setActs(x *tensor, g *norm, round bool) {
-	p.serial(func() { p.d.acts.Resize(len(p.rows), x.cols) })
+	p.Then(func() { p.d.acts.Resize(len(p.rows), x.cols) })
 	p.eachRow(func(t int) { p.setAct(t, x.row(t), g, round) })
 }
 
@@ -376,7 +377,7 @@ const fewTokens = 4
 // eachRow calls f for every row of the pass, on all workers if there are enough rows.
 func (p *pass) eachRow(f func(t int)) {
 	if len(p.rows) < fewTokens {
-		p.serial(func() {
+		p.Then(func() {
 			for t := range p.rows {
 				f(t)
 			}
