@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"sync/atomic"
@@ -22,12 +23,14 @@ func TestPutAside(t *testing.T) {
 	m := newSmall(t, d, s, func(string) *gguf.File { return f })
 	store := s.kv(t, d, 20, gguf.F16)
 	want := map[int][]backend.Output{}
+	var begun atomic.Int32
+	defer begun.Store(math.MaxInt32) // nobody waits any more
 	for seed := range uint64(40) {
 		for _, n := range []int{1, 20, 3} {
 			if want[n] == nil {
 				want[n] = m.pass(t, d, store, rowsAt(n), everything(n))
 			}
-			p := &interrupted{d.Begin(store, rowsAt(n)).(*pass), seed}
+			p := &interrupted{d.Begin(store, rowsAt(n)).(*pass), seed, &begun}
 			got := m.run(t, p, everything(n), func(string, backend.Tensor) {})
 			require.Equal(t, want[n], got, "seed %d, %d rows", seed, n)
 		}
@@ -51,16 +54,16 @@ func TestBiasAdded(t *testing.T) {
 	}
 }
 
-// interrupted is a pass of which one worker is put aside now and then, until others have begun a later loop, or have
-// ended the pass.
+// interrupted is a pass of which one worker is put aside now and then, until others have begun a later loop: if it is
+// not the caller, one of the next pass perhaps.
 type interrupted struct {
 	*pass
-	seed uint64
+	seed  uint64
+	begun *atomic.Int32 // loops, of all passes
 }
 
 func (p *interrupted) End(ctx context.Context) error {
-	var begun atomic.Int32
-	begin := func() { begun.Add(1) }
+	begin, before := func() { p.begun.Add(1) }, p.begun.Load()
 	p.Then(begin)
 	for i := range p.loops {
 		l := &p.loops[i]
@@ -69,12 +72,15 @@ func (p *interrupted) End(ctx context.Context) error {
 		if l.Commit == nil || r.IntN(12) > 0 {
 			continue
 		}
-		aside, until, after := r.IntN(3), int32(min(i+2+r.IntN(4), len(p.loops)+1)), r.IntN(2) > 0
+		aside, until, after := r.IntN(3), i+2+r.IntN(2*len(p.loops)), r.IntN(2) > 0
+		if aside == 0 { // the caller begins the next pass
+			until = min(until, len(p.loops)+1)
+		}
 		l.Do = func(worker, lo, hi int) {
 			if after {
 				do(worker, lo, hi)
 			}
-			for worker == aside && begun.Load() < until {
+			for worker == aside && p.begun.Load()-before < int32(until) {
 				runtime.Gosched()
 			}
 			if !after {
