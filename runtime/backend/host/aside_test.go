@@ -24,13 +24,14 @@ func TestPutAside(t *testing.T) {
 	store := s.kv(t, d, 20, gguf.F16)
 	want := map[int][]backend.Output{}
 	var begun atomic.Int32
+	var aside atomic.Bool
 	defer begun.Store(math.MaxInt32) // nobody waits any more
 	for seed := range uint64(40) {
 		for _, n := range []int{1, 20, 3} {
 			if want[n] == nil {
 				want[n] = m.pass(t, d, store, rowsAt(n), everything(n))
 			}
-			p := &interrupted{d.Begin(store, rowsAt(n)).(*pass), seed, &begun}
+			p := &interrupted{d.Begin(store, rowsAt(n)).(*pass), seed, &begun, &aside}
 			got := m.run(t, p, everything(n), func(string, backend.Tensor) {})
 			require.Equal(t, want[n], got, "seed %d, %d rows", seed, n)
 		}
@@ -60,6 +61,7 @@ type interrupted struct {
 	*pass
 	seed  uint64
 	begun *atomic.Int32 // loops, of all passes
+	aside *atomic.Bool  // a worker is
 }
 
 func (p *interrupted) End(ctx context.Context) error {
@@ -80,8 +82,11 @@ func (p *interrupted) End(ctx context.Context) error {
 			if after {
 				do(worker, lo, hi)
 			}
-			for worker == aside && p.begun.Load()-before < int32(until) {
-				runtime.Gosched()
+			if worker == aside && p.aside.CompareAndSwap(false, true) { // else nobody may be left to go on
+				for p.begun.Load()-before < int32(until) {
+					runtime.Gosched()
+				}
+				p.aside.Store(false)
 			}
 			if !after {
 				do(worker, lo, hi)
