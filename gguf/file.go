@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/bits"
 	"slices"
+	"sync"
 
 	"github.com/pilotfish-ai/pilotfish/internal/files"
 )
@@ -14,6 +15,9 @@ import (
 type File struct {
 	uses files.Lease // of the mapping
 	contents
+
+	hashed      sync.Once
+	fingerprint string // once hashed
 }
 
 // contents is what a file holds.

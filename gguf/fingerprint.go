@@ -20,6 +20,11 @@ func (f *File) Fingerprint() (string, error) {
 		return "", ErrClosed
 	}
 	defer f.uses.Give()
+	f.hashed.Do(func() { f.fingerprint = f.computeFingerprint() })
+	return f.fingerprint, nil
+}
+
+func (f *File) computeFingerprint() string {
 	sum := sha256.New()
 	for i, key := range f.meta.keys {
 		if v := f.meta.values[i]; !slices.Contains([]string{splitCount, splitNo, splitTensors}, key) {
@@ -38,7 +43,7 @@ func (f *File) Fingerprint() (string, error) {
 		hashWithLength(sum, shape)
 		hashWithLength(sum, t.Data[:min(len(t.Data), fingerprintBytes)])
 	}
-	return hex.EncodeToString(sum.Sum(nil)), nil
+	return hex.EncodeToString(sum.Sum(nil))
 }
 
 // hashWithLength hashes b after its length, so that different lists of values never hash the same bytes.

@@ -67,6 +67,29 @@ func TestMetadataArrays(t *testing.T) {
 	for range (StringArray{}).All() {
 		t.Fatal("an element of nothing")
 	}
+	for range (StringArray{}).Chunk(1) {
+		t.Fatal("a part of nothing")
+	}
+	for n, want := range map[int][][]string{
+		1: {{"one"}, {""}, {"three"}}, 2: {{"one", ""}, {"three"}}, 3: {got}, 4: {got},
+	} {
+		require.Equal(t, want, chunksOf(a, n), "parts of %d", n)
+	}
+	for range a.Chunk(1) {
+		break
+	}
+	require.Panics(t, func() { a.Chunk(0) })
+}
+
+func chunksOf(a StringArray, n int) (all [][]string) {
+	for part := range a.Chunk(n) {
+		var strings []string
+		for _, b := range part.All() {
+			strings = append(strings, string(b))
+		}
+		all = append(all, strings)
+	}
+	return all
 }
 
 // TestMetadataErrors: absent metadata and metadata of another type are two errors, and both name the key.

@@ -153,6 +153,27 @@ func (a StringArray) All() iter.Seq2[int, []byte] {
 	}
 }
 
+// Chunk iterates over consecutive parts of the array, of n strings each; the last one may have fewer. It panics if n is
+// not positive.
+func (a StringArray) Chunk(n int) iter.Seq[StringArray] {
+	if n < 1 {
+		panic("gguf: Chunk of no strings")
+	}
+	return func(yield func(StringArray) bool) {
+		for rest := a; rest.n > 0; {
+			part := StringArray{min(n, rest.n), rest.b}
+			end := 0
+			for range part.n {
+				end += 8 + int(binary.LittleEndian.Uint64(part.b[end:]))
+			}
+			part.b, rest = part.b[:end], StringArray{rest.n - part.n, rest.b[end:]}
+			if !yield(part) {
+				return
+			}
+		}
+	}
+}
+
 // Kind is the number a file stores for the type of a metadata value.
 type Kind uint32
 

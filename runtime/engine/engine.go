@@ -69,14 +69,15 @@ type Engine struct {
 	name    string // of the device
 	model   *transformer.Model
 	o       Options
-	tokens  func() (*tokenizer.Tokenizer, error)
-	saved   func() (transformer.Saved, error) // what sessions save
-	kvType  gguf.Type                         // of keys and values
-	move    weightMove                        // of the weights into huge pages
-	batcher *batcher                          // of the sessions; nil if the device cannot mix their rows
+	tokens  func() (*tokenizer.Tokenizer, error) // waits until the tokenizer is loaded
+	saved   func() (transformer.Saved, error)    // what sessions save
+	kvType  gguf.Type                            // of keys and values
+	move    weightMove                           // of the weights into huge pages
+	batcher *batcher                             // of the sessions; nil if the device cannot mix their rows
 
 	grammars grammarCache // for answers that are JSON
 
+	loading     sync.WaitGroup // of the tokenizer
 	closeDevice func() error
 }
 
@@ -93,6 +94,7 @@ func Open(path string, o Options) (*Engine, error) {
 func New(f *gguf.File, name string, o Options) (*Engine, error) {
 	e := &Engine{path: name, file: f, o: o}
 	e.startLifetime(e.releaseResources)
+	e.tokens = e.startTokenizer()
 	if err := e.loadModel(); err != nil {
 		return nil, errors.Join(fmt.Errorf("load %s: %w", name, err), e.Close())
 	}
@@ -113,7 +115,7 @@ func (e *Engine) loadModel() (err error) {
 	if e.model, err = transformer.Load(e.file, e.device); err != nil {
 		return err
 	}
-	e.name, e.tokens = e.device.Name(), sync.OnceValues(e.loadTokenizer)
+	e.name = e.device.Name()
 	e.saved = sync.OnceValues(e.savedHeader)
 	if e.model.Mixes() {
 		e.batcher = newBatcher()
@@ -177,6 +179,7 @@ func (e *Engine) onlyF32() bool {
 
 func (e *Engine) releaseResources() error {
 	var err error
+	e.loading.Wait()
 	if e.model != nil {
 		e.model.Close()
 	}
@@ -199,7 +202,7 @@ func (e *Engine) Context() int { return e.o.Context }
 // ContextLimit returns the longest text that the model allows, in tokens.
 func (e *Engine) ContextLimit() int { return e.model.Config().Context }
 
-// Tokenizer returns the tokenizer of the file. It is loaded at the first call, and can be used after [Engine.Close].
+// Tokenizer returns the tokenizer of the file, once it is loaded. It can be used after [Engine.Close].
 func (e *Engine) Tokenizer() (*tokenizer.Tokenizer, error) {
 	done, err := e.keepOpen()
 	if err != nil {
@@ -209,16 +212,22 @@ func (e *Engine) Tokenizer() (*tokenizer.Tokenizer, error) {
 	return e.tokens()
 }
 
-func (e *Engine) loadTokenizer() (*tokenizer.Tokenizer, error) {
-	t, err := tokenizer.FromGGUF(e.file)
-	if err != nil {
-		return nil, fmt.Errorf("load %s: %w", e.path, err)
-	}
-	if vocab := e.model.Config().Vocab; t.Size() != vocab {
-		return nil, fmt.Errorf("load %s: tokenizer.ggml.tokens has %d tokens, but the embedding has %d rows",
-			e.path, t.Size(), vocab)
-	}
-	return t, nil
+// startTokenizer begins to load the tokenizer while the weights are mapped. The function that it returns waits for it.
+func (e *Engine) startTokenizer() func() (*tokenizer.Tokenizer, error) {
+	var t *tokenizer.Tokenizer
+	var err error
+	e.loading.Go(func() { t, err = tokenizer.FromGGUF(e.file) })
+	return sync.OnceValues(func() (*tokenizer.Tokenizer, error) {
+		e.loading.Wait()
+		if err != nil {
+			return nil, fmt.Errorf("load %s: %w", e.path, err)
+		}
+		if vocab := e.model.Config().Vocab; t.Size() != vocab {
+			return nil, fmt.Errorf("load %s: tokenizer.ggml.tokens has %d tokens, but the embedding has %d rows",
+				e.path, t.Size(), vocab)
+		}
+		return t, nil
+	})
 }
 
 // Chat returns the ids of a chat up to where the answer begins.

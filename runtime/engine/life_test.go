@@ -3,7 +3,9 @@ package engine_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -200,6 +202,28 @@ func (c slow) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) {
 	case <-ctx.Done():
 	}
 	return c.Cloud.Ask(ctx, q)
+}
+
+// TestCloseWhileTokenizerLoads: a file whose weights are refused at once stays mapped until its vocabulary, which takes
+// longer, has been read.
+func TestCloseWhileTokenizerLoads(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "vocabulary.gguf")
+	file, err := os.Create(path)
+	require.NoError(t, err)
+	tokens := make([]string, 1<<17)
+	for i := range tokens {
+		tokens[i] = fmt.Sprint(i)
+	}
+	w := gguf.NewWriter(file)
+	gguf.Put(w, "tokenizer.ggml.model", "gpt2")
+	gguf.Put(w, "tokenizer.ggml.pre", "qwen2")
+	gguf.PutArray(w, "tokenizer.ggml.tokens", tokens)
+	gguf.PutArray(w, "tokenizer.ggml.merges", []string{})
+	require.NoError(t, errors.Join(w.Close(), file.Close()))
+	for range 10 {
+		_, err := engine.Open(path, engine.Options{})
+		require.ErrorContains(t, err, "general.architecture")
+	}
 }
 
 // TestCloseAnytime: Close is called while sessions generate, alone and with a service of the same engine, while the

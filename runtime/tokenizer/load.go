@@ -75,7 +75,7 @@ func readPreTokenizer(f *gguf.File) (p preTokenizer, err error) {
 
 // metadata is what a file says about its tokenizer.
 type metadata struct {
-	tokens, merges stringList
+	tokens, merges gguf.StringArray
 	types          []int64          // nil: the file has none
 	ids            map[string]int64 // special ids that the file has, by key without prefix
 	addBOS         bool

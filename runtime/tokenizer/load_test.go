@@ -168,6 +168,46 @@ func TestEnds(t *testing.T) {
 	}
 }
 
+// TestManyMerges: merges that are looked up in several batches have the ranks of their places in the file, whichever
+// batch is ready first. A merge that is there twice has its lower rank, and the first wrong one is named.
+func TestManyMerges(t *testing.T) {
+	const pairs = 2*mergesOfBatch + 1
+	var merges []string
+	for i := range pairs {
+		merges = append(merges, string(byteToRune(byte(i/256)))+" "+string(byteToRune(byte(i%256))))
+	}
+	v := newVocabFile(1, nil)
+	tokens := v.strings(keyTokens)
+	for _, m := range merges {
+		tokens = append(tokens, strings.Replace(m, " ", "", 1))
+	}
+	v = v.with(keyTokens, tokens).with(keyTypes, slices.Repeat([]int32{1}, len(tokens)))
+	const twice = mergesOfBatch + 3
+	tok := v.with(keyMerges, slices.Insert(slices.Clone(merges), twice, merges[5])).tokenizer(t)
+	var want []pair
+	for i, m := range merges {
+		left, right, _ := strings.Cut(m, " ")
+		p := newPair(tok.vocab.lookupToken([]byte(left)), tok.vocab.lookupToken([]byte(right)))
+		want = append(want, p)
+		rank := i
+		if i >= twice {
+			rank++
+		}
+		made := tok.vocab.lookupToken([]byte(left + right))
+		require.Equal(t, newRule(rank, made), tok.rules.lookupRule(p.left(), p.right()), "merge %d", i)
+	}
+	require.Equal(t, want, tok.rules.pairsByRank())
+
+	for _, wrong := range [][]int{{pairs - 1}, {mergesOfBatch}, {mergesOfBatch - 1, mergesOfBatch}, {3, pairs - 1}} {
+		broken := slices.Clone(merges)
+		for _, at := range wrong {
+			broken[at] = "x nowhere"
+		}
+		_, err := FromGGUF(v.with(keyMerges, broken).open(t))
+		require.ErrorContains(t, err, fmt.Sprintf("merge %d, ", wrong[0]))
+	}
+}
+
 func TestHash(t *testing.T) {
 	v := newVocabFile(1, []string{"t h", "th e", "a b", "a c", "c b"}).with(keyMerges, []string{"t h", "th e", "a b"})
 	tokens, types := v.strings(keyTokens), v[keyTypes].([]int32)

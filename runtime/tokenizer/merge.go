@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/internal/errs"
 )
 
@@ -266,18 +267,53 @@ func (t *ruleTable) hashPair(p pair) uint64 {
 	return hi ^ lo
 }
 
-// newRuleTable reads merges, best first, each "left right" in the spelling of v.
-func newRuleTable(merges stringList, v *vocabulary) (ruleTable, error) {
+// newRuleTable reads merges, best first, each "left right" in the spelling of v. Tokens are looked up on all cores.
+func newRuleTable(merges gguf.StringArray, v *vocabulary) (ruleTable, error) {
 	if uint64(merges.Len()) >= math.MaxUint32-1 {
 		return ruleTable{}, fmt.Errorf("%d merges: %w", merges.Len(), ErrVocabulary)
 	}
 	t := ruleTable{rand.Uint64(), make([]ruleSlot, hashTableSize(merges.Len()))}
+	var batches []*mergeBatch
+	for part := range merges.Chunk(mergesOfBatch) {
+		b := &mergeBatch{first: len(batches) * mergesOfBatch, merges: part, looked: make(chan struct{})}
+		batches = append(batches, b)
+		go b.lookUpTokens(v)
+	}
+	var err error
+	for _, b := range batches {
+		<-b.looked
+		if err == nil {
+			err = b.err
+		}
+		for _, s := range b.rules {
+			t.insertRule(s.pair, s.rule)
+		}
+	}
+	return t, err
+}
+
+// mergesOfBatch is the number of merges that are looked up together, which takes a millisecond.
+const mergesOfBatch = 1 << 13
+
+// mergeBatch is some consecutive merges.
+type mergeBatch struct {
+	first  int // rank
+	merges gguf.StringArray
+	rules  []ruleSlot // of the merges; rules are without oneRank
+	err    error
+	looked chan struct{} // closed when rules and err are set
+}
+
+func (b *mergeBatch) lookUpTokens(v *vocabulary) {
+	defer close(b.looked)
+	b.rules = make([]ruleSlot, b.merges.Len())
 	var whole []byte
 	var made int32 // by the merge before: most often the next merge makes the next token
-	for rank, merge := range merges.All() {
+	for i, merge := range b.merges.All() {
 		cut := 1 + bytes.IndexByte(merge[min(1, len(merge)):], ' ')
 		if cut == 0 {
-			return t, fmt.Errorf("merge %d, %s, is not two tokens: %w", rank, errs.Quote(merge), ErrVocabulary)
+			b.err = fmt.Errorf("merge %d, %s, is not two tokens: %w", b.first+i, errs.Quote(merge), ErrVocabulary)
+			return
 		}
 		left, right := v.lookupToken(merge[:cut]), v.lookupToken(merge[cut+1:])
 		whole = append(append(whole[:0], merge[:cut]...), merge[cut+1:]...)
@@ -285,10 +321,22 @@ func newRuleTable(merges stringList, v *vocabulary) (ruleTable, error) {
 			made = v.lookupToken(whole)
 		}
 		if left < 0 || right < 0 || made < 0 {
-			return t, fmt.Errorf("merge %d, %s, names a token that is not there: %w", rank, errs.Quote(merge),
+			b.err = fmt.Errorf("merge %d, %s, names a token that is not there: %w", b.first+i, errs.Quote(merge),
 				ErrVocabulary)
+			return
 		}
-		t.insertRule(newPair(left, right), newRule(rank, made))
+		b.rules[i] = ruleSlot{newPair(left, right), newRule(b.first+i, made)}
 	}
-	return t, nil
+}
+
+// pairsByRank returns the pairs that have a rule, the lowest rank first.
+func (t *ruleTable) pairsByRank() []pair {
+	const none = math.MaxUint64 // of no two tokens
+	pairs := slices.Repeat([]pair{none}, len(t.slots))
+	for _, s := range t.slots {
+		if s.rule != 0 {
+			pairs[s.rule.rank()] = s.pair
+		}
+	}
+	return slices.DeleteFunc(pairs, func(p pair) bool { return p == none })
 }

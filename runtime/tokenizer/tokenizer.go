@@ -12,12 +12,9 @@
 package tokenizer
 
 import (
-	"bufio"
-	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
-	"slices"
 	"strings"
 	"time"
 
@@ -68,34 +65,31 @@ func (t *Tokenizer) IsControl(id int32) bool { return t.vocab.hasKind(id, contro
 
 // Hash returns the SHA-256 of all that determines the text of an id and the ids of a text: tokens, their kinds, merges,
 // special ids. Rows that only pad the embedding do not count, so that a small and a large model of one family have the
-// same hash. The first call takes about 30 ms for the vocabulary of Qwen2.
+// same hash. The first call takes about 10 ms for the vocabulary of Qwen2.
 func (t *Tokenizer) Hash() [32]byte { return t.hash() }
 
 // computeHash computes [Tokenizer.Hash]. Each list is preceded by its length, so that different vocabularies never have
 // the same encoding.
-func (t *Tokenizer) computeHash() (sum [32]byte) {
-	h := sha256.New()
-	w := digestWriter{bufio.NewWriter(h)}
-	w.writeLengthPrefixed("pilotfish tokenizer 1 " + t.pre.name)
+func (t *Tokenizer) computeHash() [32]byte {
 	n := t.Used()
-	w.writeVarint(n)
+	in := make(hashInput, 0, len(t.vocab.text)+8*t.Size())
+	in.writeLengthPrefixed([]byte("pilotfish tokenizer 1 " + t.pre.name))
+	in.writeVarint(n)
 	for id := range int32(n) {
-		w.writeVarint(int(t.vocab.kinds[id]))
-		w.writeLengthPrefixed(string(t.vocab.tokenSpelling(id)))
+		in.writeVarint(int(t.vocab.kinds[id]))
+		in.writeLengthPrefixed(t.vocab.tokenSpelling(id))
 	}
 	rules := t.rules.pairsByRank()
-	w.writeVarint(len(rules))
+	in.writeVarint(len(rules))
 	for _, p := range rules {
-		w.writeVarint(int(p.left()))
-		w.writeVarint(int(p.right()))
+		in.writeVarint(int(p.left()))
+		in.writeVarint(int(p.right()))
 	}
-	w.writeVarint(-1)
+	in.writeVarint(-1)
 	if t.addBOS {
-		w.writeVarint(int(t.bos))
+		in.writeVarint(int(t.bos))
 	}
-	w.b.Flush()
-	h.Sum(sum[:0])
-	return sum
+	return sha256.Sum256(in)
 }
 
 // ChatHash returns the SHA-256 of the ids that the model's chat template produces for ordinary chats: with and without
@@ -107,14 +101,13 @@ func (t *Tokenizer) ChatHash() [32]byte { return t.chatHash() }
 
 // computeChatHash computes [Tokenizer.ChatHash] of a template with this SHA-256. It writes the name of the format
 // first: a version that renders other chats, or renders them differently, must use another name.
-func (t *Tokenizer) computeChatHash(template [32]byte) (sum [32]byte) {
-	h := sha256.New()
-	w := digestWriter{bufio.NewWriter(h)}
+func (t *Tokenizer) computeChatHash(template [32]byte) [32]byte {
+	var in hashInput
 	if t.chatErr != nil {
-		w.writeLengthPrefixed("pilotfish chat 2 text")
-		w.writeLengthPrefixed(string(template[:]))
+		in.writeLengthPrefixed([]byte("pilotfish chat 2 text"))
+		in.writeLengthPrefixed(template[:])
 	} else {
-		w.writeLengthPrefixed("pilotfish chat 2 ids")
+		in.writeLengthPrefixed([]byte("pilotfish chat 2 ids"))
 	}
 	system, user := Message{Role: "system", Content: "Be brief."}, Message{Role: "user", Content: "What is 2 + 2?"}
 	answer, next := Message{Role: "assistant", Content: "4"}, Message{Role: "user", Content: "And 3 + 3?"}
@@ -124,14 +117,12 @@ func (t *Tokenizer) computeChatHash(template [32]byte) (sum [32]byte) {
 		if err != nil {
 			break // all fail like the first
 		}
-		w.writeVarint(len(ids))
+		in.writeVarint(len(ids))
 		for _, id := range ids {
-			w.writeVarint(int(id))
+			in.writeVarint(int(id))
 		}
 	}
-	w.b.Flush()
-	h.Sum(sum[:0])
-	return sum
+	return sha256.Sum256(in)
 }
 
 // Used returns the number of tokens without the unused ones at the end, which only pad the embedding. It is the same
@@ -144,31 +135,14 @@ func (t *Tokenizer) Used() int {
 	return n
 }
 
-func (t *ruleTable) pairsByRank() []pair {
-	var rules []ruleSlot
-	for _, s := range t.slots {
-		if s.rule != 0 {
-			rules = append(rules, s)
-		}
-	}
-	slices.SortFunc(rules, func(a, b ruleSlot) int { return cmp.Compare(a.rule, b.rule) })
-	pairs := make([]pair, len(rules))
-	for i, s := range rules {
-		pairs[i] = s.pair
-	}
-	return pairs
-}
+// hashInput is what a hash is computed of.
+type hashInput []byte
 
-// digestWriter writes to a hash, which never fails.
-type digestWriter struct{ b *bufio.Writer }
+func (in *hashInput) writeVarint(n int) { *in = binary.AppendVarint(*in, int64(n)) }
 
-func (w digestWriter) writeVarint(n int) {
-	w.b.Write(binary.AppendVarint(w.b.AvailableBuffer(), int64(n)))
-}
-
-func (w digestWriter) writeLengthPrefixed(s string) {
-	w.writeVarint(len(s))
-	w.b.WriteString(s)
+func (in *hashInput) writeLengthPrefixed(s []byte) {
+	in.writeVarint(len(s))
+	*in = append(*in, s...)
 }
 
 var (

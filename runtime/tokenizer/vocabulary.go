@@ -4,18 +4,12 @@ import (
 	"bytes"
 	"fmt"
 	"hash/maphash"
-	"iter"
 	"math"
 	"math/bits"
 
+	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/internal/errs"
 )
-
-// stringList is a list of strings of a file: a [gguf.StringArray].
-type stringList interface {
-	Len() int
-	All() iter.Seq2[int, []byte]
-}
 
 // vocabulary holds the tokens by id, in the file's spelling, and the map from a spelling to its id. The spellings are
 // in one slice: 150,000 tokens need a handful of allocations.
@@ -30,7 +24,7 @@ type vocabulary struct {
 // slot is a hash and an id, plus one: zero is an empty slot.
 type slot struct{ hash, id uint32 }
 
-func newVocabulary(tokens stringList) (vocabulary, error) {
+func newVocabulary(tokens gguf.StringArray) (vocabulary, error) {
 	n := tokens.Len()
 	v := vocabulary{seed: maphash.MakeSeed()}
 	if n == 0 {
