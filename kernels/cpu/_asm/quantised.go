@@ -105,8 +105,8 @@ var quantised = []file{
 		gemm4sFrom2.forFormats("VNNI", q8_0{}),
 		gemm4s.forFormats("VNNI", q4_0{}, q5_0{}, q4_K{}, q5_K{}, q6_K{}),
 		packs.forFormats("VNNI", q8_0{}, q4_0{}, q5_0{}, q4_K{}, q5_K{}, q6_K{}),
-		tilesOf("VNNI", "tile", tileOf(1, 1), tileOf(1, 1), tileOf(1, 1)),
-		tilesOf("x2VNNI", "twoPanels", tileOf(2, 2), tileOf(2, 2), tileOf(2, 1)),
+		tilesOf("VNNI", "tile", tileOf(1, 4), tileOf(1, 4), tileOf(1, 4)),
+		tilesOf("x2VNNI", "twoPanels", tileOf(2, 4), tileOf(2, 4), tileOf(2, 4)),
 	)},
 	{"quantised_amx", vnni{}, "quantisedAMX", tilesOf("AMX", "tile", tileAMX(4), tileAMX(8), tileAMX(8))},
 }

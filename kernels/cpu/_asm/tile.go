@@ -74,6 +74,10 @@ func (t *tile) multiplyBlock() {
 		})
 		return
 	}
+	if t.panels == 2 && t.Scheme.Halves {
+		t.multiplyHalves()
+		return
+	}
 	var weights []Weights
 	for p := range t.panels {
 		weights = append(weights, t.loadPanel(p))
@@ -84,18 +88,81 @@ func (t *tile) multiplyBlock() {
 	t.EachToken(t.atATime, t.panels, func(tokens []Token) { t.MultiplyTokens(tokens, weights) })
 }
 
-// loadPanel loads 32 columns of the first panel or the second, to which R13 leads.
-func (t *tile) loadPanel(panel int) (w Weights) {
-	at := func(base Reg, bytes string) Mem {
-		if panel == 0 {
-			return At(base)
+// multiplyHalves is multiplyBlock for two panels whose half blocks have scales of their own: one half after the other,
+// as there are not enough registers for the sums of both.
+func (t *tile) multiplyHalves() {
+	t.Op("MOVQ", R12, t.Slot("sums"))
+	for half := range 2 {
+		if half == 1 {
+			t.Op("MOVQ", t.Slot("sums"), R12)
 		}
-		t.Op("MOVQ", t.Slot(bytes), R13)
-		return At(base).Times(R13, 1)
+		var panels []halfPanel
+		for p := range t.panels {
+			panels = append(panels, t.loadHalf(p, half))
+		}
+		t.EachToken(t.atATime, t.panels, func(tokens []Token) { t.multiplyHalf(tokens, panels, half) })
+		for _, p := range panels {
+			t.Free(append(p.parts, p.scales)...)
+		}
 	}
-	w.Parts = t.loadParts(at(SI, "wBytes"), t.Scheme.Offset)
-	w.loadScales(t.Kernel, at(AX, "dsBytes"), func() Mem { return at(BX, "minsBytes") })
+}
+
+// halfPanel is sixteen columns of a panel.
+type halfPanel struct {
+	parts  []Vec
+	scales Vec
+}
+
+func (t *tile) loadHalf(panel, half int) halfPanel {
+	width := t.Set.Width()
+	h := halfPanel{t.Vecs(4), t.Vec()}
+	w := t.panelAt(SI, panel, "wBytes")
+	for i, v := range h.parts {
+		t.Op("VPADDB", w.Plus(width*(4*half+i)), t.Bytes(t.Scheme.Offset), v)
+	}
+	t.Op("VMOVUPS", t.panelAt(AX, panel, "dsBytes").Plus(width*half), h.scales)
+	return h
+}
+
+func (t *tile) multiplyHalf(tokens []Token, panels []halfPanel, half int) {
+	var sums [][]*Sum
+	for _, token := range tokens {
+		sums = append(sums, t.Set.Start(t.Kernel, t.correctionFor(token, half), 1, len(panels))[0])
+	}
+	for i := range 4 {
+		var w []Vec
+		for _, p := range panels {
+			w = append(w, p.parts[i])
+		}
+		for j, token := range tokens {
+			t.Set.MultiplyAdd(t.Kernel, sums[j], w, token.Q.Plus(16*half+4*i))
+		}
+	}
+	for j, token := range tokens {
+		d := t.broadcastIfShared(token.D, len(panels)).(Vec)
+		for p, panel := range panels {
+			acc := t.Set.ScaleAdd(t.Kernel, sums[j][p].total, panel.scales, d, token.Sums[p])
+			t.Op("VMOVUPS", acc, token.Sums[p])
+			t.Free(acc)
+		}
+		t.Free(d)
+	}
+}
+
+// loadPanel loads 32 columns of a panel.
+func (t *tile) loadPanel(panel int) (w Weights) {
+	w.Parts = t.loadParts(t.panelAt(SI, panel, "wBytes"), t.Scheme.Offset)
+	w.loadScales(t.Kernel, t.panelAt(AX, panel, "dsBytes"), func() Mem { return t.panelAt(BX, panel, "minsBytes") })
 	return w
+}
+
+// panelAt returns the place of the first panel, or of the second, to which it sets R13.
+func (t *tile) panelAt(base Reg, panel int, bytes string) Mem {
+	if panel == 0 {
+		return At(base)
+	}
+	t.Op("MOVQ", t.Slot(bytes), R13)
+	return At(base).Times(R13, 1)
 }
 
 // advanceAccumulator sets R12 to the sums of the next block. After those of the last accumulator these are the sums of

@@ -81,7 +81,7 @@ func (vnni) Start(k *Kernel, c Correction, halves, panels int) (sums [][]*Sum) {
 			k.Op("VPSRLD", 16, h, h)
 		}
 		if c.Needed() {
-			k.Op("VPMADDWD", k.offsetWords(false), h, total)
+			k.Op("VPMADDWD", k.offsetWords(c.Second), h, total)
 		} else {
 			k.Op("VPXOR", total, total, total)
 		}
