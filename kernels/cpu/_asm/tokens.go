@@ -63,7 +63,7 @@ func (w Weights) freeRegisters(k *Kernel) {
 //
 // DX the first token's q, CX its d; R9, R10 a token's bytes of q and of d, s or h; R15 from d to s or h, BP the same of
 // the next token; R12 the first token's sums, R8 from the sums of a panel to those of the next. R13, R14 and R12 go on
-// from token to token, R11 tokens left. With four tokens SI and AX are q and d of the third one, and are kept.
+// from token to token, R11 tokens left. With four tokens SI and DI are q and d of the third one, and are kept.
 func (k *Kernel) EachToken(atATime, panels int, multiply func([]Token)) {
 	tokens := k.tokenAddresses(panels)
 	k.Op("MOVQ", DX, R13)
@@ -102,16 +102,16 @@ func (k *Kernel) eachFourTokens(tokens []Token, multiply func([]Token)) {
 	k.Op("SUBQ", 4, R11)
 	k.Op("JLT", fewer)
 	k.Op("MOVQ", SI, k.Slot("SI"))
-	k.Op("MOVQ", AX, k.Slot("AX"))
+	k.Op("MOVQ", DI, k.Slot("DI"))
 	four := k.Here("four")
 	k.Op("LEAQ", At(R13).Times(R9, 2), SI)
-	k.Op("LEAQ", At(R14).Times(R10, 2), AX)
+	k.Op("LEAQ", At(R14).Times(R10, 2), DI)
 	multiply(tokens)
 	k.advanceTokens(4)
 	k.Op("SUBQ", 4, R11)
 	k.Op("JGE", four)
 	k.Op("MOVQ", k.Slot("SI"), SI)
-	k.Op("MOVQ", k.Slot("AX"), AX)
+	k.Op("MOVQ", k.Slot("DI"), DI)
 	k.Place(fewer)
 	k.Op("ADDQ", 4, R11)
 }
@@ -122,11 +122,11 @@ func (k *Kernel) advanceTokens(n int) {
 	k.Op("ADDQ", n*k.Set.Width(), R12)
 }
 
-// tokenAddresses returns four tokens, of which the last two are at SI and AX.
+// tokenAddresses returns four tokens, of which the last two are at SI and DI.
 func (k *Kernel) tokenAddresses(panels int) []Token {
 	tokens := make([]Token, 4)
 	for i := range tokens {
-		q, d := At([]Reg{R13, SI}[i/2]), At([]Reg{R14, AX}[i/2])
+		q, d := At([]Reg{R13, SI}[i/2]), At([]Reg{R14, DI}[i/2])
 		t := Token{Q: q, D: d, S: d.Times([]Reg{R15, BP}[i%2], 1)}
 		if i%2 == 1 {
 			t.Q, t.D = q.Times(R9, 1), d.Times(R10, 1)
