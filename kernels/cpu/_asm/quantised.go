@@ -98,7 +98,7 @@ var quantised = []file{
 		gemm8s.forFormats("AVXVNNI", q8_0{}, q4_0{}),
 		gemm8sFrom1.forFormats("AVXVNNI", q5_0{}),
 		gemm8s.forFormats("AVXVNNI", q4_K{}, q5_K{}, q6_K{}),
-		tilesOf("AVXVNNI", "tile", tileOf(1, 2), tileOf(1, 2), tileOf(1, 2)),
+		tilesOf("AVXVNNI", "tile", tileOf(1, 4), tileOf(1, 4), tileOf(1, 2)),
 	)},
 	{"q8_0_vnni256", vnni256{}, "quantisedVNNI", gemvs.forFormats("VNNI", q8_0{})},
 	{"quantised_vnni", vnni{}, "quantisedVNNI", slices.Concat(
