@@ -297,10 +297,8 @@ func (p *pass) ProjectAdd(x backend.Tensor, w backend.Weight, h backend.Tensor) 
 		}
 		l.Commit = func(worker, lo, hi int) {
 			for t := range p.rows {
-				dst, own := to.row(t)[lo:hi], p.d.workers[worker].ownRow(t, lo, hi)
-				for i := range dst {
-					dst[i] += own[i]
-				}
+				own := p.d.workers[worker].ownRow(t, lo, hi)
+				vector.AddWeightedSum(to.row(t)[lo:hi], []float32{1}, own, hi-lo)
 			}
 		}
 	}
