@@ -275,13 +275,13 @@ func newRuleTable(merges gguf.StringArray, v *vocabulary) (ruleTable, error) {
 	t := ruleTable{rand.Uint64(), make([]ruleSlot, hashTableSize(merges.Len()))}
 	var batches []*mergeBatch
 	for part := range merges.Chunk(mergesOfBatch) {
-		b := &mergeBatch{first: len(batches) * mergesOfBatch, merges: part, looked: make(chan struct{})}
+		b := &mergeBatch{first: len(batches) * mergesOfBatch, merges: part, done: make(chan struct{})}
 		batches = append(batches, b)
 		go b.lookUpTokens(v)
 	}
 	var err error
 	for _, b := range batches {
-		<-b.looked
+		<-b.done
 		if err == nil {
 			err = b.err
 		}
@@ -301,11 +301,11 @@ type mergeBatch struct {
 	merges gguf.StringArray
 	rules  []ruleSlot // of the merges; rules are without oneRank
 	err    error
-	looked chan struct{} // closed when rules and err are set
+	done   chan struct{} // closed when rules and err are set
 }
 
 func (b *mergeBatch) lookUpTokens(v *vocabulary) {
-	defer close(b.looked)
+	defer close(b.done)
 	b.rules = make([]ruleSlot, b.merges.Len())
 	var whole []byte
 	var made int32 // by the merge before: most often the next merge makes the next token
@@ -331,7 +331,7 @@ func (b *mergeBatch) lookUpTokens(v *vocabulary) {
 
 // pairsByRank returns the pairs that have a rule, the lowest rank first.
 func (t *ruleTable) pairsByRank() []pair {
-	const none = math.MaxUint64 // of no two tokens
+	const none = math.MaxUint64 // of no two tokens; in slots the lowest rank is 1
 	pairs := slices.Repeat([]pair{none}, len(t.slots))
 	for _, s := range t.slots {
 		if s.rule != 0 {
