@@ -295,10 +295,10 @@ func (p *pass) ProjectAdd(x backend.Tensor, w backend.Weight, h backend.Tensor) 
 		l.Do = func(worker, lo, hi int) {
 			p.multiplyPart(p.d.workers[worker].resizeOwn(len(p.rows), lo, hi), hi-lo, acts, m, lo, hi, worker)
 		}
+		once := []float32{1}
 		l.Commit = func(worker, lo, hi int) {
 			for t := range p.rows {
-				own := p.d.workers[worker].ownRow(t, lo, hi)
-				vector.AddWeightedSum(to.row(t)[lo:hi], []float32{1}, own, hi-lo)
+				vector.AddWeightedSum(to.row(t)[lo:hi], once, p.d.workers[worker].ownRow(t, lo, hi), hi-lo)
 			}
 		}
 	}
